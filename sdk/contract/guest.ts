@@ -1,0 +1,326 @@
+/**
+ * What runs inside a sandbox, on the wire: commands, processes, files, interpreter. The guest agent serves these
+ * bodies; Worker and host pass them through. Paths are those of the API without `/v1/sandboxes/{id}`.
+ */
+import { z } from "zod";
+import { Env } from "./sandbox.ts";
+
+export const guestLimits = {
+  /** Bytes of one stream in a plain exec answer, for timeouts up to 60 s and above. */
+  execBytesShort: 65_536,
+  execBytesLong: 1_048_576,
+  /** Default and longest time limit of a command, milliseconds. */
+  execTimeoutMs: 60_000,
+  execTimeoutMsMax: 86_400_000,
+  /** Output kept of each process, bytes; older bytes are dropped. */
+  outputBytes: 1_048_576,
+  /** Running commands and processes at once. */
+  processes: 1024,
+  /** Ended processes that are remembered. */
+  endedProcesses: 16,
+  /** Bytes of one PUT of file content and of one upload chunk. */
+  chunkBytes: 1_048_576,
+  /** Seconds of one slice of a followed output, after which `continue` ends it. */
+  followSeconds: 110,
+} as const;
+
+/** Port the guest agent listens on; not reachable as a sandbox port. */
+export const AGENT_PORT = 10_800;
+
+/** Home and working folder of the guest user. */
+export const WORKSPACE = "/workspace";
+
+const path = z
+  .string()
+  .min(1)
+  .max(4096)
+  .refine((p) => !p.includes("\0"), "a path has no NUL");
+
+const timeoutMs = z.int().min(1).max(guestLimits.execTimeoutMsMax);
+
+const command = {
+  /** Run by `bash -c`. */
+  command: z.string().min(1).optional(),
+  /** Run as it is. */
+  argv: z.array(z.string()).min(1).optional(),
+  cwd: path.optional(),
+  env: Env.optional(),
+  stdin: z.string().optional(),
+  stdinBase64: z.base64().optional(),
+  timeoutMs: timeoutMs.optional(),
+};
+
+const oneCommand = {
+  check: (body: { command?: string | undefined; argv?: string[] | undefined }) =>
+    (body.command === undefined) !== (body.argv === undefined),
+  fault: { message: "exactly one of command and argv", path: ["command"] as (string | number)[] },
+};
+
+export const ExecRequest = z
+  .strictObject({ ...command, stream: z.boolean().optional() })
+  .refine(oneCommand.check, oneCommand.fault)
+  .meta({ id: "ExecRequest" });
+export type ExecRequest = z.infer<typeof ExecRequest>;
+
+export const ExecResult = z
+  .object({
+    /** null when the command never started; the negative signal number when a signal ended it. */
+    exitCode: z.int().nullable(),
+    stdout: z.string(),
+    stderr: z.string(),
+    timedOut: z.boolean(),
+    stdoutTruncated: z.boolean(),
+    stderrTruncated: z.boolean(),
+    durationMs: z.number(),
+    processId: z.string(),
+  })
+  .meta({ id: "ExecResult" });
+export type ExecResult = z.infer<typeof ExecResult>;
+
+export const SpawnRequest = z
+  .strictObject({
+    ...command,
+    /** `pipe` keeps stdin open for `:write`. */
+    stdinMode: z.literal("pipe").optional(),
+    outputEncoding: z.enum(["utf8", "base64"]).optional(),
+  })
+  .refine(oneCommand.check, oneCommand.fault)
+  .meta({ id: "SpawnRequest" });
+export type SpawnRequest = z.infer<typeof SpawnRequest>;
+
+export const ProcessState = z.enum(["running", "exited", "killed", "timed_out", "unknown"]);
+
+export const Process = z
+  .object({
+    id: z.string(),
+    kind: z.literal("process"),
+    state: ProcessState,
+    exitCode: z.int().nullable(),
+    command: z.string(),
+    cwd: z.string(),
+    pty: z.boolean(),
+    stdinOpen: z.boolean(),
+    stdinOffset: z.int(),
+    outputEncoding: z.enum(["utf8", "base64"]),
+    startedAt: z.iso.datetime(),
+    endedAt: z.iso.datetime().nullable(),
+    timeoutMs: z.int().nullable(),
+    /** Bytes written so far, stdout and stderr together, and the first of them still kept. */
+    outputBytes: z.int(),
+    firstOffset: z.int(),
+  })
+  .meta({ id: "Process" });
+export type Process = z.infer<typeof Process>;
+
+/** One line of a stream (`application/x-ndjson`); `offset` counts raw bytes of stdout and stderr together. */
+export const OutputEvent = z
+  .discriminatedUnion("type", [
+    z.object({ type: z.literal("start"), processId: z.string() }),
+    z.object({ type: z.literal("stdout"), data: z.string(), offset: z.int(), base64: z.string().optional() }),
+    z.object({ type: z.literal("stderr"), data: z.string(), offset: z.int(), base64: z.string().optional() }),
+    z.object({ type: z.literal("truncated"), droppedBytes: z.int(), resumeAt: z.int() }),
+    z.object({ type: z.literal("continue"), processId: z.string(), cursor: z.int() }),
+    z.object({
+      type: z.literal("exit"),
+      exitCode: z.int().nullable(),
+      state: ProcessState,
+      timedOut: z.boolean(),
+      durationMs: z.number(),
+    }),
+    z.object({
+      type: z.literal("error"),
+      error: z.object({ code: z.string(), message: z.string(), status: z.int().optional(), requestId: z.string().optional() }),
+    }),
+  ])
+  .meta({ id: "OutputEvent" });
+export type OutputEvent = z.infer<typeof OutputEvent>;
+
+export const OutputQuery = z.strictObject({
+  cursor: z.coerce.number().int().min(0).optional(),
+  follow: z.enum(["true", "false"]).optional(),
+  maxBytes: z.coerce.number().int().min(1).max(guestLimits.outputBytes).optional(),
+  waitMs: z.coerce.number().int().min(0).max(8000).optional(),
+});
+
+/** Answer of `GET .../output` without `follow`. */
+export const OutputPage = z
+  .object({
+    chunks: z.array(z.object({ stream: z.enum(["stdout", "stderr"]), text: z.string(), offset: z.int() })),
+    nextCursor: z.int(),
+    truncated: z.boolean(),
+    process: z.object({ state: ProcessState, exitCode: z.int().nullable() }).nullable(),
+  })
+  .meta({ id: "OutputPage" });
+
+export const WriteStdin = z
+  .strictObject({ base64: z.base64(), offset: z.int().min(0), eof: z.boolean().optional() })
+  .meta({ id: "WriteStdin" });
+
+export const signals = ["SIGTERM", "SIGKILL", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"] as const;
+export const SignalProcess = z.strictObject({ signal: z.enum(signals) }).meta({ id: "SignalProcess" });
+
+const mode = z.string().regex(/^[0-7]{3}$/, "three octal digits");
+
+export const ContentQuery = z.strictObject({ path, mode: mode.optional() });
+export const StatQuery = z.strictObject({ path });
+export const FileListQuery = z.strictObject({
+  path: path.optional(),
+  depth: z.coerce.number().int().min(1).max(64).optional(),
+  glob: z.string().max(1024).optional(),
+  hidden: z.enum(["true", "false"]).optional(),
+  limit: z.coerce.number().int().min(1).max(10_000).optional(),
+});
+
+export const FileEntry = z
+  .object({
+    name: z.string(),
+    path: z.string(),
+    type: z.enum(["file", "directory", "symlink", "other"]),
+    size: z.int(),
+    /** Four octal digits. */
+    mode: z.string(),
+    modifiedAt: z.iso.datetime(),
+    uid: z.int().optional(),
+    gid: z.int().optional(),
+    owner: z.string().optional(),
+    group: z.string().optional(),
+    symlinkTarget: z.string().optional(),
+  })
+  .meta({ id: "FileEntry" });
+export type FileEntry = z.infer<typeof FileEntry>;
+
+/** A missing path answers 200 with `exists: false`. */
+export const FileStat = z.union([
+  FileEntry.extend({ exists: z.literal(true) }),
+  z.object({ exists: z.literal(false), path: z.string() }),
+]);
+export type FileStat = z.infer<typeof FileStat>;
+
+/** Answer of a content PUT and of an upload's commit: what is on the guest's disk, synced. */
+export const FileWritten = z
+  .object({ path: z.string(), size: z.int(), sha256: z.string() })
+  .meta({ id: "FileWritten" });
+export type FileWritten = z.infer<typeof FileWritten>;
+
+export const Mkdir = z.strictObject({ path, parents: z.boolean().optional(), mode: mode.optional() });
+export const Remove = z.strictObject({ path, recursive: z.boolean().optional() });
+export const Rename = z.strictObject({ from: path, to: path, overwrite: z.boolean().optional() });
+export const Chmod = z.strictObject({ path, mode });
+
+export const BeginUpload = z
+  .strictObject({
+    path,
+    size: z.int().min(0),
+    sha256: z.string().regex(/^[0-9a-f]{64}$/, "64 hex digits"),
+    mode: mode.optional(),
+  })
+  .meta({ id: "BeginUpload" });
+export const Upload = z
+  .object({ uploadId: z.string(), chunkBytes: z.int(), mode: z.string().optional(), replayed: z.boolean().optional() })
+  .meta({ id: "Upload" });
+export type Upload = z.infer<typeof Upload>;
+export const ChunkQuery = z.strictObject({ offset: z.coerce.number().int().min(0) });
+
+export const ContextId = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, "1-63 of a-z 0-9 -, not starting with -");
+
+export const RunCode = z
+  .strictObject({
+    code: z.string(),
+    language: z.literal("python", "only python is offered").optional(),
+    context: ContextId.optional(),
+    /** 0: no limit. */
+    timeoutMs: z.int().min(0).max(guestLimits.execTimeoutMsMax).optional(),
+    interruptOnDisconnect: z.boolean().optional(),
+    stream: z.boolean().optional(),
+  })
+  .meta({ id: "RunCode" });
+export type RunCode = z.infer<typeof RunCode>;
+
+const CodeError = z.object({ name: z.string(), value: z.string(), traceback: z.string() });
+const CodeResult = z.object({
+  /** The value of the last expression, as against something displayed. */
+  main: z.boolean(),
+  /** Mime type to text, or base64 for binary types. */
+  data: z.record(z.string(), z.unknown()),
+  refs: z.record(z.string(), z.unknown()),
+});
+
+export const Execution = z
+  .object({
+    id: z.string(),
+    contextId: z.string(),
+    language: z.string(),
+    executionCount: z.int().nullable(),
+    status: z.enum(["ok", "error", "interrupted", "timeout", "lost"]),
+    stdout: z.string(),
+    stderr: z.string(),
+    results: z.array(CodeResult),
+    error: CodeError.nullable(),
+    overflow: z.array(
+      z.object({ stream: z.string(), path: z.string().nullable(), bytes: z.int(), dropped: z.int() }),
+    ),
+    durationMs: z.number(),
+    contextStarted: z.boolean(),
+    lostBytes: z.int(),
+  })
+  .meta({ id: "Execution" });
+export type Execution = z.infer<typeof Execution>;
+
+/** One line of a streamed run; `execution` ends it. */
+export const RunEvent = z
+  .discriminatedUnion("k", [
+    z.object({ k: z.literal("start"), n: z.int() }),
+    z.object({ k: z.literal("stdout"), text: z.string() }),
+    z.object({ k: z.literal("stderr"), text: z.string() }),
+    CodeResult.extend({ k: z.literal("result") }),
+    CodeError.extend({ k: z.literal("error") }),
+    z.object({ k: z.literal("end") }),
+    z.object({ k: z.literal("execution"), execution: Execution }),
+    z.object({
+      k: z.literal("failure"),
+      code: z.string(),
+      message: z.string(),
+      hint: z.string().nullable(),
+      status: z.int().optional(),
+      requestId: z.string().optional(),
+    }),
+  ])
+  .meta({ id: "RunEvent" });
+export type RunEvent = z.infer<typeof RunEvent>;
+
+export const CreateContext = z
+  .strictObject({
+    id: ContextId.optional(),
+    language: z.literal("python", "only python is offered").optional(),
+    cwd: path.optional(),
+    env: Env.optional(),
+  })
+  .meta({ id: "CreateContext" });
+export const Context = z
+  .object({
+    id: z.string(),
+    language: z.string(),
+    processId: z.string(),
+    cwd: z.string(),
+    state: z.enum(["starting", "idle", "busy", "dead"]),
+    /** Unix milliseconds. */
+    startedAt: z.number(),
+  })
+  .meta({ id: "Context" });
+export type Context = z.infer<typeof Context>;
+
+/** `GET /facts` of the guest agent: what keeps the machine awake, as the guest sees it. */
+export const GuestFacts = z.object({
+  version: z.string(),
+  bootId: z.string(),
+  /** Commands and background processes that run now. */
+  running: z.int(),
+  /** Interpreter runs in flight. */
+  runs: z.int(),
+  /** TCP ports with a listener. */
+  listening: z.array(z.int()),
+});
+export type GuestFacts = z.infer<typeof GuestFacts>;
+
+/** `PUT /configure` of the guest agent, host only: what processes are given from now on. */
+export const GuestConfig = z.strictObject({ env: Env });

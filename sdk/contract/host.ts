@@ -1,0 +1,124 @@
+/** Edge <-> host agent, internal: neither the SDK's index nor the public API shows it. */
+import { z } from "zod";
+import { Env, StopReason } from "./sandbox.ts";
+import { SandboxId } from "./names.ts";
+
+/** Headers between edge and host; inbound ones of these names are dropped at the edge. */
+export const hostHeaders = {
+  /** A signed grant to reach one machine in one generation (`ticket.ts`). */
+  ticket: "x-rouse-ticket",
+  requestId: "x-request-id",
+  /** Set by the host on data answers: milliseconds the request waited for a port to listen. */
+  waited: "x-rouse-waited-ms",
+} as const;
+
+/** Control routes, `authorization: Bearer <host secret>`. */
+export const hostPaths = {
+  machines: "/machines",
+  machine: (id: string) => `/machines/${encodeURIComponent(id)}`,
+  act: (id: string, verb: MachineVerb) => `/machines/${encodeURIComponent(id)}:${verb}`,
+  /** Data routes, `x-rouse-ticket`: anything below goes to the guest agent, or to a guest port. */
+  agent: (id: string) => `/m/${encodeURIComponent(id)}/agent`,
+  port: (id: string, port: number) => `/m/${encodeURIComponent(id)}/port/${port}`,
+} as const;
+
+export const machineVerbs = ["pause", "wake", "boot", "stop", "configure", "settle"] as const;
+export type MachineVerb = (typeof machineVerbs)[number];
+
+/** What makes two machines interchangeable: a golden image exists per shape. */
+export const Shape = z.object({ image: z.string(), vcpu: z.int(), memoryMiB: z.int(), diskMiB: z.int() });
+export type Shape = z.infer<typeof Shape>;
+
+export const Generation = z.int().min(1);
+
+/** `PUT /machines/{id}`: clone the golden image of the shape and wake the clone. Idempotent per generation. */
+export const CreateMachine = z.object({
+  generation: Generation,
+  shape: Shape,
+  /** Host name inside the guest: the label. */
+  hostname: z.string(),
+  env: Env,
+  /** Seconds without activity before the host proposes a pause; 0 never. */
+  idlePauseSeconds: z.int(),
+});
+export type CreateMachine = z.infer<typeof CreateMachine>;
+
+/** `:wake` (RAM) and `:boot` (disk only). Both start a new generation; idempotent per generation. */
+export const RunMachine = z.object({
+  generation: Generation,
+  env: Env,
+  idlePauseSeconds: z.int(),
+});
+export type RunMachine = z.infer<typeof RunMachine>;
+
+/** `:pause`; with `onlyIfIdle` the host refuses (`conflict`) when something happened since it proposed. */
+export const PauseMachine = z.object({ generation: Generation, onlyIfIdle: z.boolean().optional() });
+export type PauseMachine = z.infer<typeof PauseMachine>;
+
+/** `:stop`: flush disks, end the machine, keep the disk. */
+export const StopMachine = z.object({ generation: Generation });
+
+/** `:configure` on a running machine. */
+export const ConfigureMachine = z.object({ generation: Generation, env: Env, idlePauseSeconds: z.int() });
+
+/** `:settle`: how deep a paused machine sleeps from now on. */
+export const sleepDepths = ["resident", "prestarted", "local"] as const;
+export const SettleMachine = z.object({ depth: z.enum(sleepDepths) });
+export type SleepDepth = (typeof sleepDepths)[number];
+
+export const machineStates = ["creating", "running", "pausing", "paused", "waking", "stopped"] as const;
+export const MachineState = z.enum(machineStates);
+export type MachineState = z.infer<typeof MachineState>;
+
+/** What a host says of one machine. */
+export const Machine = z.object({
+  id: SandboxId,
+  generation: Generation,
+  state: MachineState,
+  shape: Shape,
+  /** Whether RAM can still be loaded. */
+  memory: z.enum(["live", "saved", "none"]),
+  depth: z.enum(sleepDepths).nullable(),
+  /** How the last run began: from RAM, or from disk. */
+  memoryRestored: z.boolean(),
+  /** Set when the machine ended by itself. */
+  endReason: StopReason.nullable(),
+  bootId: z.string().nullable(),
+  lastActiveAt: z.iso.datetime(),
+  /** Milliseconds of the last create, wake, boot or pause, as the host measured it. */
+  lastActionMs: z.number().nullable(),
+});
+export type Machine = z.infer<typeof Machine>;
+
+/** `POST <edge>/internal/hosts/{hostId}/heartbeat`, host secret. */
+export const Heartbeat = z.object({
+  hostId: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/),
+  url: z.url(),
+  accelerator: z.enum(["kvm", "tcg", "fake"]),
+  /** Why that accelerator, in a sentence. */
+  acceleratorReason: z.string(),
+  qemuVersion: z.string().nullable(),
+  images: z.array(z.string()),
+  vcpus: z.int(),
+  memoryMiB: z.int(),
+  freeMemoryMiB: z.int(),
+  freeDiskMiB: z.int(),
+  running: z.int(),
+  paused: z.int(),
+});
+export type Heartbeat = z.infer<typeof Heartbeat>;
+
+/** A row of `GET /v1/hosts`. */
+export const Host = Heartbeat.extend({ lastSeenAt: z.iso.datetime(), live: z.boolean() }).meta({ id: "Host" });
+export type Host = z.infer<typeof Host>;
+
+/** `POST <edge>/internal/machines/{id}/events`, host secret: what the host noticed. At least once, any order. */
+export const MachineEvent = z.discriminatedUnion("type", [
+  /** Idle for as long as was asked; the object decides. */
+  z.object({ type: z.literal("idle"), generation: Generation }),
+  /** The machine ended by itself. */
+  z.object({ type: z.literal("ended"), generation: Generation, reason: StopReason }),
+  /** The host paused it on its own: it shuts down. */
+  z.object({ type: z.literal("paused"), generation: Generation, reason: StopReason }),
+]);
+export type MachineEvent = z.infer<typeof MachineEvent>;

@@ -1,0 +1,6 @@
+/** The public contract: every shape of the API. The edge <-> host shapes (`host.ts`, `ticket.ts`) stay inside. */
+export * from "./account.ts";
+export * from "./errors.ts";
+export * from "./guest.ts";
+export * from "./names.ts";
+export * from "./sandbox.ts";

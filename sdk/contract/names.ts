@@ -1,0 +1,85 @@
+/** Names, labels and ids: how a sandbox is called, by people, by DNS and by the API. Pure. */
+import { z } from "zod";
+
+/** Longest name, in characters. */
+export const NAME_MAX = 128;
+
+const PLAIN_NAME = /^[a-z](?:[a-z0-9-]{0,37}[a-z0-9])?$/;
+const LABEL = /^(?:[a-z](?:[a-z0-9-]{0,37}[a-z0-9])?|0[a-z0-9-]{1,38}[a-z0-9])$/;
+const BASE32 = "abcdefghijklmnopqrstuvwxyz234567";
+
+/** A sandbox's name: 1 to 128 printable characters, unique in its account while the sandbox exists. */
+export const SandboxName = z
+  .string()
+  .min(1, "a name has at least 1 character")
+  .refine((name) => [...name].length <= NAME_MAX, `a name has at most ${NAME_MAX} characters`)
+  // oxlint-disable-next-line no-control-regex -- control characters are just what this refuses
+  .refine((name) => !/[\u0000-\u001f\u007f]/.test(name), "a name has no control characters")
+  .refine((name) => name.trim() === name, "a name neither starts nor ends with white space")
+  // A lone surrogate has no UTF-8 form, so it could not be hashed or sent back as it came.
+  .refine((name) => name.isWellFormed(), "a name is well-formed Unicode");
+
+/** True for a name that serves as its own DNS label. */
+export function isPlainName(name: string): boolean {
+  return PLAIN_NAME.test(name) && !name.includes("--");
+}
+
+/** True for what `labelFor` and `randomLabel` return. */
+export function isLabel(label: string): boolean {
+  return LABEL.test(label) && !label.includes("--");
+}
+
+/**
+ * The DNS form of a name. A plain name is its own label; any other gets a readable part and a hash, under the prefix
+ * `0`, which no plain name and no port prefix starts with. Case-sensitive names differ by hash (DNS folds case).
+ */
+export async function labelFor(name: string): Promise<string> {
+  if (isPlainName(name)) return name;
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(name)));
+  const slug = slugOf(name);
+  return `0${slug === "" ? "" : `${slug}-`}${base32(digest, 16)}`;
+}
+
+/** A label for a sandbox without a name. */
+export function randomLabel(): string {
+  return `0sbx-${base32(crypto.getRandomValues(new Uint8Array(10)), 16)}`;
+}
+
+/** The id of one creation under a label; an id of a deleted sandbox never comes back. */
+export function newSandboxId(label: string): string {
+  return `${label}~${base32(crypto.getRandomValues(new Uint8Array(8)), 12)}`;
+}
+
+/** The label in a sandbox id, or null when the text is not an id. */
+export function labelOfId(id: string): string | null {
+  const at = id.indexOf("~");
+  if (at <= 0) return null;
+  const label = id.slice(0, at);
+  return isLabel(label) && /^[a-z2-7]{12}$/.test(id.slice(at + 1)) ? label : null;
+}
+
+export const SandboxId = z.string().refine((id) => labelOfId(id) !== null, "not a sandbox id");
+
+function slugOf(name: string): string {
+  const slug = name
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-+/, "")
+    .slice(0, 22);
+  return slug.replace(/-+$/, "");
+}
+
+function base32(bytes: Uint8Array, length: number): string {
+  let out = "";
+  let bits = 0;
+  let value = 0;
+  for (const byte of bytes) {
+    value = ((value << 8) | byte) & 0xffff;
+    bits += 8;
+    while (bits >= 5 && out.length < length) {
+      bits -= 5;
+      out += BASE32[(value >> bits) & 31];
+    }
+  }
+  return out;
+}

@@ -1,0 +1,293 @@
+/** The sandbox resource: what a caller may ask for and what every answer holds. */
+import { z } from "zod";
+import { SandboxName } from "./names.ts";
+
+/** Defaults of a sandbox that does not say otherwise. */
+export const defaults = {
+  vcpu: 2,
+  memoryMiB: 2048,
+  diskMiB: 8192,
+  image: "default",
+  /** Seconds without activity after which a sandbox pauses. */
+  idlePauseSeconds: 60,
+  /** Days a paused state is kept. */
+  retentionDays: 30,
+  /** The guest's HTTP port when a URL names none. */
+  port: 8080,
+} as const;
+
+export const limits = {
+  vcpuMax: 16,
+  memoryMiBMin: 256,
+  memoryMiBMax: 65_536,
+  diskMiBMin: 4096,
+  diskMiBMax: 409_600,
+  idlePauseSecondsMin: 10,
+  idlePauseSecondsMax: 86_400,
+  retentionDaysMax: 365,
+  labelsMax: 32,
+  envMax: 32,
+  /** Bytes of all variable names and values together. */
+  envBytesMax: 32_768,
+  listMax: 100,
+  /** Longest `Prefer: wait` and `timeoutSeconds` of a long wait, in seconds. */
+  waitSecondsMax: 120,
+} as const;
+
+export const sandboxStates = [
+  "starting",
+  "running",
+  "pausing",
+  "paused",
+  "resuming",
+  "stopping",
+  "stopped",
+  "deleted",
+] as const;
+export const SandboxState = z.enum(sandboxStates);
+export type SandboxState = z.infer<typeof SandboxState>;
+
+/** Coarse twin of `state`, kept for older clients. */
+export const SandboxStatus = z.enum(["pending", "active", "paused", "stopping", "stopped", "deleted"]);
+
+export const stopReasons = [
+  "idle",
+  "requested",
+  "paused_expired",
+  "startup_failed",
+  "pause_failed",
+  "wake_failed",
+  "vm_crashed",
+  "host_lost",
+  "host_stopped",
+] as const;
+/** Why a sandbox left `running` the last time. */
+export const StopReason = z.enum(stopReasons);
+export type StopReason = z.infer<typeof StopReason>;
+
+const LabelKey = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$/, "a label key is 1-63 of A-Z a-z 0-9 . _ / -");
+const LabelValue = z.string().max(256, "a label value has at most 256 characters");
+export const Labels = z
+  .record(LabelKey, LabelValue)
+  .refine((labels) => Object.keys(labels).length <= limits.labelsMax, `at most ${limits.labelsMax} labels`);
+
+export const EnvName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "a variable name is a letter or _, then letters, digits, _");
+const EnvValue = z.string().refine((value) => !value.includes("\0"), "a value has no NUL");
+export const Env = z
+  .record(EnvName, EnvValue)
+  .refine((env) => Object.keys(env).length <= limits.envMax, `at most ${limits.envMax} variables`)
+  .refine(
+    (env) => new TextEncoder().encode(Object.entries(env).flat().join("")).length <= limits.envBytesMax,
+    `variables hold at most ${limits.envBytesMax} bytes together`,
+  );
+
+/** 0 turns idle pausing off. */
+const IdlePauseSeconds = z
+  .int()
+  .refine(
+    (s) => s === 0 || (s >= limits.idlePauseSecondsMin && s <= limits.idlePauseSecondsMax),
+    `0 (never), or ${limits.idlePauseSecondsMin} to ${limits.idlePauseSecondsMax}`,
+  );
+
+/** Who may reach the named URL: holders of an API key or link token, or everybody. */
+export const Access = z.enum(["private", "public"]);
+export type Access = z.infer<typeof Access>;
+
+export const CreateSandbox = z
+  .strictObject({
+    name: SandboxName.optional(),
+    /** With `name`: answer the sandbox that holds it, woken or restarted, with `reused: true`. */
+    getOrCreate: z.boolean().optional(),
+    labels: Labels.optional(),
+    env: Env.optional(),
+    image: z.string().min(1).max(128).optional(),
+    vcpu: z.int().min(1).max(limits.vcpuMax).optional(),
+    memoryMiB: z.int().min(limits.memoryMiBMin).max(limits.memoryMiBMax).optional(),
+    diskMiB: z.int().min(limits.diskMiBMin).max(limits.diskMiBMax).optional(),
+    idlePauseSeconds: IdlePauseSeconds.optional(),
+    /** Whether a request wakes the sandbox; without it a request to a paused one answers `sandbox_paused`. */
+    autoWake: z.boolean().optional(),
+    access: Access.optional(),
+    // Accepted and ignored: clients of the wire send them, and none changes what a machine does here.
+    funding: z.enum(["trial", "paid"]).optional(),
+    pausable: z.boolean().optional(),
+    region: z.string().max(64).optional(),
+    cpu: z.literal("shared").optional(),
+    maxCostMicros: z.int().min(0).optional(),
+    /** Only 0 (no time limit). */
+    timeoutSeconds: z.literal(0, "only 0 (no time limit) is offered").optional(),
+    persistent: z.boolean().optional(),
+  })
+  .refine((body) => !body.getOrCreate || body.name !== undefined, {
+    message: "getOrCreate needs a name",
+    path: ["name"],
+  })
+  .meta({ id: "CreateSandbox" });
+export type CreateSandbox = z.infer<typeof CreateSandbox>;
+
+export const UpdateSandbox = z
+  .strictObject({
+    name: SandboxName.optional(),
+    labels: Labels.optional(),
+    /** A null value removes the variable. */
+    env: z.record(EnvName, EnvValue.nullable()).optional(),
+    autoWake: z.boolean().optional(),
+    idlePauseSeconds: IdlePauseSeconds.optional(),
+    access: Access.optional(),
+    persistent: z.boolean().optional(),
+  })
+  .meta({ id: "UpdateSandbox" });
+export type UpdateSandbox = z.infer<typeof UpdateSandbox>;
+
+/** `days: null` goes back to the default. */
+export const SetRetention = z
+  .strictObject({ days: z.int().min(1).max(limits.retentionDaysMax).nullable() })
+  .meta({ id: "SetRetention" });
+
+export const WakeSandbox = z.strictObject({ timeoutSeconds: z.literal(0).optional() }).meta({ id: "WakeSandbox" });
+
+const Time = z.iso.datetime();
+
+/** `POST .../previews`: open a port to people without a key, by a signed expiring token or to everybody. */
+export const CreatePreview = z
+  .strictObject({
+    port: z.int().min(1).max(65_535),
+    visibility: Access.optional(),
+    /** Seconds until the token ends; a day unless said. */
+    ttlSeconds: z.int().min(60).max(604_800).optional(),
+    expiresAt: z.iso.datetime().optional(),
+  })
+  .refine((body) => body.ttlSeconds === undefined || body.expiresAt === undefined, {
+    message: "ttlSeconds or expiresAt, not both",
+    path: ["ttlSeconds"],
+  })
+  .meta({ id: "CreatePreview" });
+
+/** A port's named URL and a token for it. All keys are always present. */
+export const Preview = z
+  .object({
+    id: z.string(),
+    sandboxId: z.string(),
+    port: z.int(),
+    visibility: Access,
+    url: z.string(),
+    /** null on a public port. */
+    token: z.string().nullable(),
+    tokenExpiresAt: Time.nullable(),
+    /** `url` with the token in it: open it in a browser. */
+    urlWithToken: z.string().nullable(),
+    disabled: z.boolean(),
+    embedOrigins: z.null(),
+    createdAt: Time,
+    hint: z.string().optional(),
+  })
+  .meta({ id: "Preview" });
+export type Preview = z.infer<typeof Preview>;
+
+export const Sandbox = z
+  .object({
+    id: z.string(),
+    kind: z.literal("sandbox"),
+    name: z.string().nullable(),
+    /** DNS form of the name. */
+    label: z.string(),
+    labels: z.record(z.string(), z.string()),
+    envNames: z.array(z.string()).optional(),
+    state: SandboxState,
+    status: SandboxStatus,
+    /** Grows with every run of the machine. */
+    generation: z.int(),
+    region: z.string(),
+    funding: z.literal("paid"),
+    image: z.string(),
+    vcpu: z.int(),
+    memoryMiB: z.int(),
+    diskMiB: z.int(),
+    cpu: z.literal("shared"),
+    cpuFloorMillis: z.int(),
+    pausable: z.literal(true),
+    timeoutSeconds: z.int(),
+    idlePauseSeconds: z.int(),
+    autoWake: z.boolean(),
+    persistent: z.boolean(),
+    access: Access,
+    /** The named URL of the default port. */
+    url: z.string(),
+    retentionDays: z.int(),
+    onLeaseEnd: z.enum(["stop", "pause", "delete"]),
+    onTimeout: z.enum(["stop", "pause", "delete"]),
+    createdAt: Time,
+    readyAt: Time.nullable(),
+    lastActiveAt: Time.nullable(),
+    /** Funded through; without metering, far ahead. */
+    expiresAt: Time,
+    /** null: never ends by itself. */
+    endsAt: Time.nullable(),
+    endedAt: Time.nullable(),
+    stopReason: StopReason.nullable(),
+    /** What the host said when the last action failed. */
+    lastError: z.string().nullable(),
+    pausedAt: Time.nullable(),
+    pausedExpiresAt: Time.nullable(),
+    /** false after a boot from disk where RAM was lost or given up; true after a wake; null before either. */
+    memoryRestored: z.boolean().nullable(),
+    diskKept: z.boolean(),
+    chargedMicros: z.int(),
+    heldMicros: z.int(),
+    /** getOrCreate found it. */
+    reused: z.boolean().optional(),
+    /** An Idempotency-Key was seen before. */
+    replayed: z.boolean().optional(),
+  })
+  .meta({ id: "Sandbox" });
+export type Sandbox = z.infer<typeof Sandbox>;
+
+export const DeletedSandbox = z
+  .object({
+    id: z.string(),
+    kind: z.literal("sandbox"),
+    name: z.string().nullable(),
+    labels: z.record(z.string(), z.string()),
+    status: z.literal("deleted"),
+    state: SandboxState,
+    deletedAt: Time,
+    endedAt: Time.nullable(),
+    replayed: z.boolean().optional(),
+  })
+  .meta({ id: "DeletedSandbox" });
+export type DeletedSandbox = z.infer<typeof DeletedSandbox>;
+
+export const SandboxList = z
+  .object({ data: z.array(Sandbox), nextCursor: z.string().nullable() })
+  .meta({ id: "SandboxList" });
+export type SandboxList = z.infer<typeof SandboxList>;
+
+/** Query of `GET /v1/sandboxes`; `state` and `label` repeat (labels: all must match, `key:value`). */
+export const ListQuery = z.strictObject({
+  state: z.array(SandboxState).optional(),
+  label: z.array(z.string().regex(/^[^:]+:/, "key:value")).optional(),
+  name: z.string().optional(),
+  includeStopped: z.enum(["true", "false"]).optional(),
+  limit: z.coerce.number().int().min(1).max(limits.listMax).optional(),
+  cursor: z.string().optional(),
+});
+export type ListQuery = z.infer<typeof ListQuery>;
+
+export const GetQuery = z.strictObject({
+  waitFor: z.enum(["running", "paused", "stopped"]).optional(),
+  timeoutSeconds: z.coerce.number().int().min(1).max(limits.waitSecondsMax).optional(),
+});
+
+/** The coarse twin of a state. */
+export function statusOfState(state: SandboxState): z.infer<typeof SandboxStatus> {
+  switch (state) {
+    case "starting":
+    case "resuming":
+      return "pending";
+    case "running":
+    case "pausing":
+      return "active";
+    default:
+      return state;
+  }
+}

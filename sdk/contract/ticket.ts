@@ -1,0 +1,81 @@
+/**
+ * Signed grants, as `<payload base64url>.<HMAC-SHA256 base64url>`: tickets (edge -> host, one machine in one
+ * generation) and link tokens (people -> edge, one port of one sandbox). Pure but for the platform's WebCrypto.
+ */
+import { z } from "zod";
+
+const encoder = new TextEncoder();
+
+export const Ticket = z.object({
+  /** Machine (sandbox) id. */
+  m: z.string(),
+  /** Generation. */
+  g: z.int(),
+  /** Ends at, Unix milliseconds. */
+  e: z.number(),
+});
+export type Ticket = z.infer<typeof Ticket>;
+
+export const LinkToken = z.object({
+  /** Sandbox id. */
+  s: z.string(),
+  /** Port. */
+  p: z.int(),
+  /** The port's access version: rotating raises it. */
+  v: z.int(),
+  /** Ends at, Unix milliseconds. */
+  e: z.number(),
+});
+export type LinkToken = z.infer<typeof LinkToken>;
+
+/** A key for `sign` and `verify`; `purpose` keeps a grant of one kind from passing as another. */
+export function signingKey(secret: string, purpose: "ticket" | "link"): Promise<CryptoKey> {
+  const material = encoder.encode(`rouse-${purpose}\n${secret}`);
+  return crypto.subtle.importKey("raw", material, { name: "HMAC", hash: "SHA-256" }, false, ["sign", "verify"]);
+}
+
+export async function sign(key: CryptoKey, payload: Ticket | LinkToken): Promise<string> {
+  const body = toBase64Url(encoder.encode(JSON.stringify(payload)));
+  const mac = new Uint8Array(await crypto.subtle.sign("HMAC", key, encoder.encode(body)));
+  return `${body}.${toBase64Url(mac)}`;
+}
+
+/** The payload when signature, form and time are right, else null. */
+export async function verify<T extends typeof Ticket | typeof LinkToken>(
+  key: CryptoKey,
+  schema: T,
+  text: string,
+  nowMs: number,
+): Promise<z.infer<T> | null> {
+  const dot = text.indexOf(".");
+  if (dot <= 0 || text.length > 2048) return null;
+  const body = text.slice(0, dot);
+  const mac = fromBase64Url(text.slice(dot + 1));
+  const raw = fromBase64Url(body);
+  if (!mac || !raw) return null;
+  if (!(await crypto.subtle.verify("HMAC", key, mac, encoder.encode(body)))) return null;
+  let json: unknown;
+  try {
+    json = JSON.parse(new TextDecoder().decode(raw));
+  } catch {
+    return null;
+  }
+  const parsed = schema.safeParse(json);
+  return parsed.success && parsed.data.e > nowMs ? (parsed.data as z.infer<T>) : null;
+}
+
+function toBase64Url(bytes: Uint8Array): string {
+  let text = "";
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+}
+
+function fromBase64Url(text: string): Uint8Array<ArrayBuffer> | null {
+  if (!/^[A-Za-z0-9_-]+$/.test(text)) return null;
+  try {
+    const raw = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
+    return Uint8Array.from(raw, (char) => char.charCodeAt(0));
+  } catch {
+    return null;
+  }
+}
