@@ -1,85 +1,8 @@
-/**
- * The one registry of error codes: what each means on the wire (HTTP status) and what its reader can do (hint).
- *
- * Every error that leaves Rouse has the body `{"error":{code,status,message,hint,details,requestId,retryAfterMs}}`.
- */
+/** Errors at the boundaries: the wire schema and parsing. The registry itself is in `error-codes.ts`. */
 import { z } from "zod";
+import { RouseFailure } from "./error-codes.ts";
 
-interface ErrorFacts {
-  /** HTTP status that carries the code. */
-  readonly status: number;
-  /** What the caller can do about it, one sentence. */
-  readonly hint: string;
-}
-
-const registry = {
-  invalid_request: { status: 400, hint: "Correct every field named in details.issues and send the request again." },
-  invalid_path: { status: 400, hint: "Use an absolute path without NUL, or one relative to /workspace." },
-  invalid_port: { status: 400, hint: "Use a port from 1 to 65535 that the guest agent does not reserve." },
-  invalid_image: { status: 400, hint: "Use an image that GET /v1/hosts lists." },
-  unauthorized: { status: 401, hint: "Send a valid API key as 'Authorization: Bearer <key>', or a valid link token." },
-  forbidden: { status: 403, hint: "This credential does not reach what was asked; use one that does." },
-  not_found: { status: 404, hint: "Check the id or name; list what exists with GET /v1/sandboxes." },
-  route_not_found: { status: 404, hint: "Check method and path against the API guide." },
-  file_not_found: { status: 404, hint: "Check the path; list the folder with GET .../files/list." },
-  process_not_found: { status: 404, hint: "List processes with GET .../processes." },
-  context_not_found: { status: 404, hint: "List interpreter contexts with GET .../interpreter/contexts." },
-  upload_not_found: { status: 404, hint: "Begin the upload again." },
-  sandbox_stopped: { status: 409, hint: "Start it with POST .../{id}:restart or Sandbox.getOrCreate(name)." },
-  sandbox_paused: { status: 409, hint: "autoWake is off: wake it with POST .../{id}:wake." },
-  sandbox_gone: { status: 410, hint: "The sandbox was deleted; create it again." },
-  method_not_allowed: { status: 405, hint: "Use a method that this route has." },
-  name_taken: { status: 409, hint: "Use getOrCreate, or another name; details.sandboxId says who holds it." },
-  not_paused: { status: 409, hint: "Only a paused sandbox can be woken; this one is not." },
-  not_running: { status: 409, hint: "Wake or restart the sandbox first." },
-  conflict: { status: 409, hint: "The sandbox is in another state; read it again and decide anew." },
-  is_a_directory: { status: 409, hint: "Name a file, or read the folder with GET .../files/list." },
-  not_a_directory: { status: 409, hint: "A part of the path is a file; choose another path." },
-  directory_not_empty: { status: 409, hint: "Pass recursive to remove a folder with its contents." },
-  file_exists: { status: 409, hint: "Pass overwrite, or choose another path." },
-  upload_incomplete: { status: 409, hint: "Send the chunks that are missing, then commit again." },
-  process_limit: { status: 409, hint: "Stop some processes first." },
-  no_capacity: { status: 409, hint: "No host has room now; retry after the time given." },
-  digest_mismatch: { status: 422, hint: "The bytes that arrived are not the bytes that were announced; send them again." },
-  idempotency_key_reused: { status: 422, hint: "Use a new Idempotency-Key for a different request." },
-  payload_too_large: { status: 413, hint: "Use the upload routes for files, or send a smaller body." },
-  file_access_denied: { status: 403, hint: "The guest user may not touch that path." },
-  disk_full: { status: 507, hint: "Free some space in the guest, or create a sandbox with a larger diskMiB." },
-  rate_limited: { status: 429, hint: "Slow down and retry after the time given." },
-  misdirected: { status: 421, hint: "The host does not hold this generation; ask for a new route." },
-  sandbox_waking: { status: 503, hint: "The sandbox is waking; retry after the time given." },
-  guest_busy: { status: 503, hint: "Nothing ran; retry after the time given." },
-  host_unavailable: { status: 503, hint: "The host did not answer; retry after the time given." },
-  no_host: { status: 503, hint: "No host is registered; start a host agent and retry." },
-  unavailable: { status: 503, hint: "This installation does not offer that; leave the field or route out." },
-  port_not_listening: { status: 502, hint: "Start a server on that port in the sandbox, or use another port." },
-  upstream_closed: { status: 502, hint: "The program in the sandbox closed the connection before it answered; look at its output." },
-  guest_failed: { status: 502, hint: "The guest agent failed; restart the sandbox if it happens again." },
-  interpreter_failed: { status: 502, hint: "Restart the context with POST .../interpreter/contexts/{id}:restart." },
-  start_failed: { status: 502, hint: "The machine did not start; look at the host agent's log." },
-  wake_failed: { status: 502, hint: "The machine did not wake; nothing was lost, retry or look at the host agent's log." },
-  pause_failed: { status: 502, hint: "The machine could not be paused and runs on; look at the host agent's log." },
-  internal_error: { status: 500, hint: "This is a fault of the server; its log has the request id." },
-} as const satisfies Record<string, ErrorFacts>;
-
-/** A machine-readable reason; the wire's `error.code`. */
-export type ErrorCode = keyof typeof registry;
-
-export const errorCodes = Object.keys(registry) as readonly ErrorCode[];
-
-export function isErrorCode(code: string): code is ErrorCode {
-  return Object.hasOwn(registry, code);
-}
-
-/** HTTP status of a code. */
-export function statusOf(code: ErrorCode): number {
-  return registry[code].status;
-}
-
-/** What the reader of a code can do. */
-export function hintOf(code: ErrorCode): string {
-  return registry[code].hint;
-}
+export * from "./error-codes.ts";
 
 export const ErrorBody = z
   .object({
@@ -96,55 +19,6 @@ export const ErrorBody = z
   })
   .meta({ id: "Error" });
 export type ErrorBody = z.infer<typeof ErrorBody>;
-
-/** An expected failure as data: what crosses RPC and runtime boundaries, where classes do not survive. */
-export interface Failure {
-  readonly code: ErrorCode;
-  readonly message: string;
-  readonly details?: Record<string, unknown> | undefined;
-  readonly retryAfterMs?: number | undefined;
-}
-
-/** An expected failure inside one runtime. Dispatch on `code`; the class does not survive RPC. */
-export class RouseFailure extends Error implements Failure {
-  override readonly name = "RouseFailure";
-  readonly code: ErrorCode;
-  readonly details: Record<string, unknown> | undefined;
-  readonly retryAfterMs: number | undefined;
-  constructor(
-    code: ErrorCode,
-    message: string,
-    extra: { details?: Record<string, unknown>; retryAfterMs?: number; cause?: unknown } = {},
-  ) {
-    super(message, extra.cause === undefined ? undefined : { cause: extra.cause });
-    this.code = code;
-    this.details = extra.details;
-    this.retryAfterMs = extra.retryAfterMs;
-  }
-}
-
-/** The wire body of a failure. */
-export function errorBody(failure: Failure, requestId?: string): ErrorBody {
-  return {
-    error: {
-      code: failure.code,
-      status: statusOf(failure.code),
-      message: failure.message,
-      hint: hintOf(failure.code),
-      ...(failure.details ? { details: failure.details } : {}),
-      ...(requestId ? { requestId } : {}),
-      ...(failure.retryAfterMs === undefined ? {} : { retryAfterMs: failure.retryAfterMs }),
-    },
-  };
-}
-
-/** The HTTP answer of a failure, with `Retry-After` (whole seconds, at least 1) where a retry makes sense. */
-export function errorResponse(failure: Failure, requestId?: string, headers: Record<string, string> = {}): Response {
-  const out = new Headers({ "content-type": "application/json; charset=utf-8", ...headers });
-  if (requestId) out.set("x-request-id", requestId);
-  if (failure.retryAfterMs !== undefined) out.set("retry-after", String(Math.max(1, Math.ceil(failure.retryAfterMs / 1000))));
-  return new Response(JSON.stringify(errorBody(failure, requestId)), { status: statusOf(failure.code), headers: out });
-}
 
 /**
  * Parse at a boundary: all faults of the input are reported together.

@@ -3,32 +3,10 @@
  * bodies; Worker and host pass them through. Paths are those of the API without `/v1/sandboxes/{id}`.
  */
 import { z } from "zod";
+import { guestLimits, signals } from "./guest-limits.ts";
 import { Env } from "./sandbox.ts";
 
-export const guestLimits = {
-  /** Bytes of one stream in a plain exec answer, for timeouts up to 60 s and above. */
-  execBytesShort: 65_536,
-  execBytesLong: 1_048_576,
-  /** Default and longest time limit of a command, milliseconds. */
-  execTimeoutMs: 60_000,
-  execTimeoutMsMax: 86_400_000,
-  /** Output kept of each process, bytes; older bytes are dropped. */
-  outputBytes: 1_048_576,
-  /** Running commands and processes at once. */
-  processes: 1024,
-  /** Ended processes that are remembered. */
-  endedProcesses: 16,
-  /** Bytes of one PUT of file content and of one upload chunk. */
-  chunkBytes: 1_048_576,
-  /** Seconds of one slice of a followed output, after which `continue` ends it. */
-  followSeconds: 110,
-} as const;
-
-/** Port the guest agent listens on; not reachable as a sandbox port. */
-export const AGENT_PORT = 10_800;
-
-/** Home and working folder of the guest user. */
-export const WORKSPACE = "/workspace";
+export * from "./guest-limits.ts";
 
 const path = z
   .string()
@@ -129,7 +107,12 @@ export const OutputEvent = z
     }),
     z.object({
       type: z.literal("error"),
-      error: z.object({ code: z.string(), message: z.string(), status: z.int().optional(), requestId: z.string().optional() }),
+      error: z.object({
+        code: z.string(),
+        message: z.string(),
+        status: z.int().optional(),
+        requestId: z.string().optional(),
+      }),
     }),
   ])
   .meta({ id: "OutputEvent" });
@@ -145,7 +128,14 @@ export const OutputQuery = z.strictObject({
 /** Answer of `GET .../output` without `follow`. */
 export const OutputPage = z
   .object({
-    chunks: z.array(z.object({ stream: z.enum(["stdout", "stderr"]), text: z.string(), offset: z.int() })),
+    chunks: z.array(
+      z.object({
+        stream: z.enum(["stdout", "stderr"]),
+        text: z.string(),
+        offset: z.int(),
+        base64: z.string().optional(),
+      }),
+    ),
     nextCursor: z.int(),
     truncated: z.boolean(),
     process: z.object({ state: ProcessState, exitCode: z.int().nullable() }).nullable(),
@@ -156,7 +146,6 @@ export const WriteStdin = z
   .strictObject({ base64: z.base64(), offset: z.int().min(0), eof: z.boolean().optional() })
   .meta({ id: "WriteStdin" });
 
-export const signals = ["SIGTERM", "SIGKILL", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"] as const;
 export const SignalProcess = z.strictObject({ signal: z.enum(signals) }).meta({ id: "SignalProcess" });
 
 const mode = z.string().regex(/^[0-7]{3}$/, "three octal digits");
@@ -256,9 +245,7 @@ export const Execution = z
     stderr: z.string(),
     results: z.array(CodeResult),
     error: CodeError.nullable(),
-    overflow: z.array(
-      z.object({ stream: z.string(), path: z.string().nullable(), bytes: z.int(), dropped: z.int() }),
-    ),
+    overflow: z.array(z.object({ stream: z.string(), path: z.string().nullable(), bytes: z.int(), dropped: z.int() })),
     durationMs: z.number(),
     contextStarted: z.boolean(),
     lostBytes: z.int(),
@@ -319,6 +306,8 @@ export const GuestFacts = z.object({
   runs: z.int(),
   /** TCP ports with a listener. */
   listening: z.array(z.int()),
+  /** The default interpreter context runs and has its libraries in memory. */
+  interpreterReady: z.boolean(),
 });
 export type GuestFacts = z.infer<typeof GuestFacts>;
 

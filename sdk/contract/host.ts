@@ -1,5 +1,6 @@
 /** Edge <-> host agent, internal: neither the SDK's index nor the public API shows it. */
 import { z } from "zod";
+import { AccountName } from "./account.ts";
 import { Env, StopReason } from "./sandbox.ts";
 import { SandboxId } from "./names.ts";
 
@@ -33,6 +34,8 @@ export const Generation = z.int().min(1);
 
 /** `PUT /machines/{id}`: clone the golden image of the shape and wake the clone. Idempotent per generation. */
 export const CreateMachine = z.object({
+  /** The account of the sandbox: hosts name it when they report, so that its object can be found. */
+  account: AccountName,
   generation: Generation,
   shape: Shape,
   /** Host name inside the guest: the label. */
@@ -73,6 +76,7 @@ export type MachineState = z.infer<typeof MachineState>;
 /** What a host says of one machine. */
 export const Machine = z.object({
   id: SandboxId,
+  account: AccountName,
   generation: Generation,
   state: MachineState,
   shape: Shape,
@@ -83,7 +87,6 @@ export const Machine = z.object({
   memoryRestored: z.boolean(),
   /** Set when the machine ended by itself. */
   endReason: StopReason.nullable(),
-  bootId: z.string().nullable(),
   lastActiveAt: z.iso.datetime(),
   /** Milliseconds of the last create, wake, boot or pause, as the host measured it. */
   lastActionMs: z.number().nullable(),
@@ -112,7 +115,7 @@ export type Heartbeat = z.infer<typeof Heartbeat>;
 export const Host = Heartbeat.extend({ lastSeenAt: z.iso.datetime(), live: z.boolean() }).meta({ id: "Host" });
 export type Host = z.infer<typeof Host>;
 
-/** `POST <edge>/internal/machines/{id}/events`, host secret: what the host noticed. At least once, any order. */
+/** `POST <edge>/internal/accounts/{account}/machines/{id}/events`, host secret: what the host noticed. At least once, any order. */
 export const MachineEvent = z.discriminatedUnion("type", [
   /** Idle for as long as was asked; the object decides. */
   z.object({ type: z.literal("idle"), generation: Generation }),

@@ -45,6 +45,12 @@ export function randomLabel(): string {
   return `0sbx-${base32(crypto.getRandomValues(new Uint8Array(10)), 16)}`;
 }
 
+/** The label of an unnamed sandbox made under an Idempotency-Key: a resent request must find what the first one made. */
+export async function labelForKey(account: string, key: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(`${account}\n${key}`));
+  return `0sbx-${base32(new Uint8Array(digest), 16)}`;
+}
+
 /** The id of one creation under a label; an id of a deleted sandbox never comes back. */
 export function newSandboxId(label: string): string {
   return `${label}~${base32(crypto.getRandomValues(new Uint8Array(8)), 12)}`;

@@ -163,6 +163,17 @@ export const CreatePreview = z
   })
   .meta({ id: "CreatePreview" });
 
+/** Query of `GET .../previews/{port}`: how long its fresh token lives. */
+export const PreviewQuery = z
+  .strictObject({
+    ttlSeconds: z.coerce.number().int().min(60).max(604_800).optional(),
+    expiresAt: z.iso.datetime().optional(),
+  })
+  .refine((query) => query.ttlSeconds === undefined || query.expiresAt === undefined, {
+    message: "ttlSeconds or expiresAt, not both",
+    path: ["ttlSeconds"],
+  });
+
 /** A port's named URL and a token for it. All keys are always present. */
 export const Preview = z
   .object({

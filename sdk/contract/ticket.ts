@@ -28,13 +28,16 @@ export const LinkToken = z.object({
 });
 export type LinkToken = z.infer<typeof LinkToken>;
 
+/** WebCrypto's `CryptoKey`, a global type in some runtimes only. */
+export type SigningKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>;
+
 /** A key for `sign` and `verify`; `purpose` keeps a grant of one kind from passing as another. */
-export function signingKey(secret: string, purpose: "ticket" | "link"): Promise<CryptoKey> {
+export function signingKey(secret: string, purpose: "ticket" | "link"): Promise<SigningKey> {
   const material = encoder.encode(`rouse-${purpose}\n${secret}`);
   return crypto.subtle.importKey("raw", material, { name: "HMAC", hash: "SHA-256" }, false, ["sign", "verify"]);
 }
 
-export async function sign(key: CryptoKey, payload: Ticket | LinkToken): Promise<string> {
+export async function sign(key: SigningKey, payload: Ticket | LinkToken): Promise<string> {
   const body = toBase64Url(encoder.encode(JSON.stringify(payload)));
   const mac = new Uint8Array(await crypto.subtle.sign("HMAC", key, encoder.encode(body)));
   return `${body}.${toBase64Url(mac)}`;
@@ -42,7 +45,7 @@ export async function sign(key: CryptoKey, payload: Ticket | LinkToken): Promise
 
 /** The payload when signature, form and time are right, else null. */
 export async function verify<T extends typeof Ticket | typeof LinkToken>(
-  key: CryptoKey,
+  key: SigningKey,
   schema: T,
   text: string,
   nowMs: number,

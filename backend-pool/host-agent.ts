@@ -1,0 +1,73 @@
+/** A whole host agent in one object: driver, journal, machines, HTTP, reports. `main.ts` runs one; tests run many. */
+import { once } from "node:events";
+import { mkdir } from "node:fs/promises";
+import type { AddressInfo } from "node:net";
+import type { Server } from "node:http";
+import { join } from "node:path";
+import type { Heartbeat } from "../sdk/contract/host.ts";
+import type { Config } from "./config.ts";
+import { hostServer } from "./http/server.ts";
+import type { Driver } from "./machine/driver.ts";
+import { Machines } from "./machine/machines.ts";
+import { capacity } from "./report/capacity.ts";
+import { Reporter } from "./report/reporter.ts";
+import { Journal } from "./store/journal.ts";
+
+export interface HostAgent {
+  readonly url: string;
+  readonly machines: Machines;
+  readonly driver: Driver;
+  /** End in order: pause what runs, tell the edge, close. */
+  shutdown(): Promise<void>;
+}
+
+export async function startHostAgent(config: Config, driver: Driver, log: (entry: object) => void): Promise<HostAgent> {
+  await mkdir(config.stateDir, { recursive: true, mode: 0o700 });
+  const journal = new Journal(join(config.stateDir, "journal.sqlite"));
+  const machines = new Machines(driver, journal, config);
+  machines.on("action", log);
+  await machines.reclaim();
+
+  let url = "";
+  const heartbeat = async (): Promise<Heartbeat> => {
+    const all = machines.list();
+    return {
+      hostId: config.hostId,
+      url,
+      accelerator: driver.accelerator,
+      acceleratorReason: driver.acceleratorReason,
+      qemuVersion: driver.qemuVersion,
+      images: [...driver.images],
+      ...(await capacity(config.stateDir)),
+      running: all.filter((machine) => machine.state === "running").length,
+      paused: all.filter((machine) => machine.state === "paused").length,
+    };
+  };
+  const { hostSecret, signingSecret, edgeUrl } = config;
+  const server = await hostServer({ machines, hostSecret, signingSecret, about: heartbeat });
+  server.listen(config.listen.port, config.listen.host);
+  await once(server, "listening");
+  url = config.hostUrl ?? `http://${config.listen.host}:${(server.address() as AddressInfo).port}`;
+
+  const reporter = new Reporter({ edgeUrl, hostSecret, machines, heartbeat });
+  await reporter.start();
+  return {
+    url,
+    machines,
+    driver,
+    shutdown: async () => {
+      const failed = await machines.shutdown();
+      if (failed.length > 0) log({ level: "warn", message: "could not be paused and run on", machines: failed });
+      await reporter.sendEvents();
+      reporter.close();
+      await closeServer(server);
+      await machines.close();
+    },
+  };
+}
+
+async function closeServer(server: Server): Promise<void> {
+  server.close();
+  server.closeAllConnections();
+  if (server.listening) await once(server, "close");
+}

@@ -1,0 +1,103 @@
+/** Control routes: what the edge's objects ask of this host. Every call carries the host secret. */
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { parseOrFail, RouseFailure } from "../../sdk/contract/errors.ts";
+import {
+  ConfigureMachine,
+  CreateMachine,
+  machineVerbs,
+  PauseMachine,
+  RunMachine,
+  SettleMachine,
+  StopMachine,
+  type Machine,
+  type MachineVerb,
+} from "../../sdk/contract/host.ts";
+import { SandboxId } from "../../sdk/contract/names.ts";
+import type { Machines } from "../machine/machines.ts";
+
+const BODY_LIMIT = 262_144;
+
+export class Control {
+  readonly #machines: Machines;
+  readonly #secret: Buffer;
+  readonly #about: () => Promise<object>;
+
+  constructor(machines: Machines, hostSecret: string, about: () => Promise<object>) {
+    this.#machines = machines;
+    this.#secret = digest(hostSecret);
+    this.#about = about;
+  }
+
+  async request(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const path = new URL(req.url ?? "/", "http://host").pathname;
+    if (path === "/healthz") return answer(res, { ok: true });
+    const key = /^Bearer (.+)$/.exec(req.headers.authorization ?? "")?.[1] ?? "";
+    if (!timingSafeEqual(digest(key), this.#secret)) {
+      throw new RouseFailure("unauthorized", "The host secret is missing or wrong.");
+    }
+    if (path === "/about" && req.method === "GET") return answer(res, await this.#about());
+    if (path === "/machines" && req.method === "GET") return answer(res, { data: this.#machines.list() });
+    const match = /^\/machines\/([^/:]+)(?::([a-z]+))?$/.exec(path);
+    if (!match?.[1]) throw new RouseFailure("route_not_found", `There is no ${req.method} ${path}.`);
+    const id = parseOrFail(SandboxId, decodeURIComponent(match[1]), "machine id");
+    if (match[2] !== undefined) {
+      const verb = machineVerbs.find((known) => known === match[2]);
+      if (!verb || req.method !== "POST") throw new RouseFailure("route_not_found", `There is no ${req.method} ${path}.`);
+      return answer(res, await this.#act(id, verb, await jsonBody(req)));
+    }
+    switch (req.method) {
+      case "GET":
+        return answer(res, this.#machines.describe(id));
+      case "PUT":
+        return answer(res, await this.#machines.create(id, parseOrFail(CreateMachine, await jsonBody(req))));
+      case "DELETE":
+        await this.#machines.destroy(id);
+        return answer(res, { id, deleted: true });
+      default:
+        throw new RouseFailure("method_not_allowed", `${req.method} does not apply to a machine.`);
+    }
+  }
+
+  #act(id: string, verb: MachineVerb, body: unknown): Promise<Machine> {
+    switch (verb) {
+      case "wake":
+        return this.#machines.wake(id, parseOrFail(RunMachine, body));
+      case "boot":
+        return this.#machines.boot(id, parseOrFail(RunMachine, body));
+      case "pause":
+        return this.#machines.pause(id, parseOrFail(PauseMachine, body));
+      case "stop":
+        return this.#machines.stop(id, parseOrFail(StopMachine, body).generation);
+      case "configure":
+        return this.#machines.configure(id, parseOrFail(ConfigureMachine, body));
+      case "settle":
+        return this.#machines.settle(id, parseOrFail(SettleMachine, body).depth);
+    }
+  }
+}
+
+async function jsonBody(req: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of req as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > BODY_LIMIT) throw new RouseFailure("payload_too_large", `A control body has at most ${BODY_LIMIT} bytes.`);
+    chunks.push(chunk);
+  }
+  try {
+    return JSON.parse(Buffer.concat(chunks).toString() || "{}");
+  } catch (fault) {
+    throw new RouseFailure("invalid_request", "The body is not JSON.", { cause: fault });
+  }
+}
+
+function answer(res: ServerResponse, body: object): void {
+  const text = JSON.stringify(body);
+  res.writeHead(200, { "content-type": "application/json; charset=utf-8", "content-length": Buffer.byteLength(text) });
+  res.end(text);
+}
+
+function digest(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
+}

@@ -1,0 +1,149 @@
+/** Recipe -> base disk, kernel and the files PID 1 needs; kept in a cache by content key. */
+import { mkdir, readFile, readdir, rename, rm, writeFile, stat, copyFile, chmod } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { buildGuestAgent } from "../guest/build.ts";
+import { run } from "../process.ts";
+import { contentKey, type Recipe } from "./recipe.ts";
+import type { Progress } from "../progress.ts";
+
+/** Kernel modules the root disk, the network and the wire need, in loading order. */
+const MODULES = ["virtio_blk", "failover", "net_failover", "virtio_net"];
+const rootfs = fileURLToPath(new URL("rootfs/", import.meta.url));
+const repository = fileURLToPath(new URL("../../", import.meta.url));
+
+/** A built image: everything but a shape's saved state. */
+export interface Image {
+  readonly name: string;
+  /** Content key of the base disk. */
+  readonly key: string;
+  /** Content key of disk, kernel and agent together: what a golden state depends on. */
+  readonly bootKey: string;
+  readonly disk: string;
+  readonly kernel: string;
+  readonly initrd: string;
+}
+
+/**
+ * Build the image, or find it in the cache. The first build takes some minutes (Debian packages); a new guest agent
+ * alone takes a second, because it rides in the initramfs.
+ */
+export async function buildImage(recipe: Recipe, cacheDir: string, progress: Progress): Promise<Image> {
+  const init = await readFile(join(rootfs, "rouse-init.c"));
+  const node = process.execPath;
+  const key = contentKey(recipe, init, process.version, "layout 1");
+  const dir = join(cacheDir, "images", `${recipe.name}-${key}`);
+  await mkdir(join(cacheDir, "images"), { recursive: true });
+  if (!(await exists(join(dir, "disk.ext4")))) {
+    await progress.step(`building the image "${recipe.name}" (Debian ${recipe.suite}, once, 3 to 6 minutes)`, () =>
+      buildDisk(recipe, dir, node),
+    );
+  }
+  const boot = await buildInitrd(dir, cacheDir);
+  return {
+    name: recipe.name,
+    key,
+    bootKey: contentKey(key, boot.key),
+    disk: join(dir, "disk.ext4"),
+    kernel: join(dir, "vmlinuz"),
+    initrd: boot.initrd,
+  };
+}
+
+async function buildDisk(recipe: Recipe, dir: string, node: string): Promise<void> {
+  const part = `${dir}.part-${process.pid}`;
+  const root = join(part, "root");
+  await rm(part, { recursive: true, force: true });
+  await mkdir(root, { recursive: true, mode: 0o755 });
+  try {
+    const skip = ["doc", "man", "locale", "info"].map((name) => `--dpkgopt=path-exclude=/usr/share/${name}/*`);
+    await run("mmdebstrap", [
+      "--variant=minbase",
+      "--mode=root",
+      "--format=directory",
+      `--include=${recipe.apt.join(",")}`,
+      ...skip,
+      recipe.suite,
+      root,
+    ]);
+    await copyFile(node, join(root, "usr/local/bin/node"));
+    await chmod(join(root, "usr/local/bin/node"), 0o755);
+    await installNpm(root);
+    await copyFile(join(rootfs, "rouse-init.c"), join(root, "tmp/rouse-init.c"));
+    await mkdir(join(root, "usr/lib/rouse"), { recursive: true });
+    const compile = "gcc -O2 -static -s -o /usr/lib/rouse/rouse-init /tmp/rouse-init.c";
+    for (const command of [compile, ...recipe.commands]) {
+      await run("chroot", [root, "/bin/sh", "-ec", command]);
+    }
+    const kernel = (await readdir(join(root, "usr/lib/modules")))[0];
+    if (!kernel) throw new Error("the image has no kernel");
+    await copyFile(join(root, "boot", `vmlinuz-${kernel}`), join(part, "vmlinuz"));
+    await copyFile(join(root, "usr/bin/busybox"), join(part, "busybox"));
+    await mkdir(join(part, "modules"));
+    for (const name of MODULES) {
+      const found = await run("find", [join(root, "usr/lib/modules", kernel), "-name", `${name}.ko.xz`]);
+      const ko = await run("xz", ["-dc", found.stdout.trim()], { encoding: "buffer" });
+      await writeFile(join(part, "modules", `${name}.ko`), ko.raw);
+    }
+    const disk = join(part, "disk.ext4");
+    await run("truncate", ["-s", `${recipe.sizeMiB}M`, disk]);
+    // Room for inodes of a disk that later grows; nothing is left for the kernel to initialise in the background.
+    await run("mkfs.ext4", ["-q", "-F", "-L", "rouse", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-d", root, disk]);
+    await rm(root, { recursive: true, force: true });
+    await rm(dir, { recursive: true, force: true });
+    await rename(part, dir);
+  } catch (fault) {
+    await rm(part, { recursive: true, force: true });
+    throw fault;
+  }
+}
+
+/** npm beside Node, from the package the project pins. */
+async function installNpm(root: string): Promise<void> {
+  const modules = join(root, "usr/local/lib/node_modules");
+  await mkdir(modules, { recursive: true });
+  await run("cp", ["-r", join(repository, "node_modules/npm"), modules]);
+  for (const name of ["npm", "npx"]) {
+    await run("ln", ["-sfn", `../lib/node_modules/npm/bin/${name}-cli.js`, join(root, "usr/local/bin", name)]);
+  }
+}
+
+async function buildInitrd(imageDir: string, cacheDir: string): Promise<{ key: string; initrd: string }> {
+  const work = join(cacheDir, `initrd.part-${process.pid}`);
+  await rm(work, { recursive: true, force: true });
+  await mkdir(join(work, "rouse"), { recursive: true });
+  try {
+    const agent = await buildGuestAgent(join(work, "rouse"));
+    const scripts = await Promise.all(
+      ["initramfs-init.sh", "boot.sh", "agent.sh"].map((name) => readFile(join(rootfs, name))),
+    );
+    const key = contentKey(agent.sha256, ...scripts);
+    const initrd = join(imageDir, `initrd-${key}`);
+    if (await exists(initrd)) return { key, initrd };
+    for (const folder of ["bin", "dev", "proc", "sys", "mnt", "lib"]) await mkdir(join(work, folder));
+    await writeFile(join(work, "init"), scripts[0] ?? "", { mode: 0o755 });
+    await writeFile(join(work, "rouse/boot.sh"), scripts[1] ?? "", { mode: 0o755 });
+    await writeFile(join(work, "rouse/agent.sh"), scripts[2] ?? "", { mode: 0o755 });
+    await writeFile(join(work, "rouse/version"), agent.sha256.slice(0, 20));
+    await copyFile(join(imageDir, "busybox"), join(work, "bin/busybox"));
+    await chmod(join(work, "bin/busybox"), 0o755);
+    // insmod runs over a glob, so the names carry the loading order.
+    for (const [index, name] of MODULES.entries()) {
+      await copyFile(join(imageDir, "modules", `${name}.ko`), join(work, "lib", `${index}-${name}.ko`));
+    }
+    const list = (await run("find", ["."], { cwd: work })).stdout;
+    const archive = await run("cpio", ["-o", "-H", "newc", "--quiet", "-R", "0:0"], { cwd: work, input: list, encoding: "buffer" });
+    await writeFile(`${initrd}.part`, archive.raw);
+    await rename(`${initrd}.part`, initrd);
+    return { key, initrd };
+  } finally {
+    await rm(work, { recursive: true, force: true });
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}

@@ -1,0 +1,300 @@
+/*
+ * PID 1 of a guest: runs boot.sh, keeps the guest agent alive, reaps orphans, and answers the host over a
+ * virtio-serial port. It is native because the wake line is on the path of every first request after a sleep,
+ * and whatever code runs first there pays for being cold.
+ *
+ * Host to guest, one line each; the answer is "ok SEQ" or "ok SEQ VALUES":
+ *   wake SEQ GENERATION UNIX_NS HOSTNAME MACHINE_ID ENTROPY_HEX   set clock, random numbers and identity
+ *   sync SEQ                                                      flush file systems
+ *   cpu SEQ                                                       busy clock ticks since boot, all CPUs
+ *   port SEQ PORT                                                 1: listens where loopback reaches; 2: elsewhere; 0: no
+ *   off SEQ                                                       flush and power off
+ * Guest to host, unasked: "up" once boot.sh is done.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/random.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/reboot.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WIRE_NAME "rouse.wire"
+#define LINE_MAX_BYTES 1024
+
+static int wire = -1;
+static pid_t agent = 0;
+static pid_t syncer = 0;
+static char syncer_seq[32];
+
+static void say(const char *text) {
+  size_t left = strlen(text);
+  while (left > 0) {
+    ssize_t n = write(wire, text, left);
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return; /* nobody listens; the host asks again */
+    }
+    text += n;
+    left -= (size_t)n;
+  }
+}
+
+static void ok(const char *seq, const char *values) {
+  char out[256];
+  snprintf(out, sizeof out, values ? "ok %s %s\n" : "ok %s\n", seq, values);
+  say(out);
+}
+
+static void put(const char *path, const char *text, mode_t mode) {
+  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+  if (fd < 0) return;
+  if (write(fd, text, strlen(text)) < 0) { /* a read-only root is the user's choice */
+  }
+  close(fd);
+}
+
+static void seed(const char *hex) {
+  struct {
+    struct rand_pool_info info;
+    unsigned char bytes[64];
+  } pool;
+  int size = 0;
+  while (size < 64 && hex[0] && hex[1]) {
+    unsigned int byte;
+    if (sscanf(hex, "%2x", &byte) != 1) break;
+    pool.bytes[size++] = (unsigned char)byte;
+    hex += 2;
+  }
+  pool.info.entropy_count = size * 8;
+  pool.info.buf_size = size;
+  int fd = open("/dev/urandom", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  ioctl(fd, RNDADDENTROPY, &pool);
+  ioctl(fd, RNDRESEEDCRNG, 0);
+  close(fd);
+}
+
+/* sethostname(2) takes no name the label rules would refuse; /etc files follow only when the name is new. */
+static void identify(const char *hostname, const char *machine_id) {
+  char now[256] = "";
+  gethostname(now, sizeof now - 1);
+  if (strcmp(now, hostname) == 0) return;
+  sethostname(hostname, strlen(hostname));
+  char text[512];
+  snprintf(text, sizeof text, "%s\n", hostname);
+  put("/etc/hostname", text, 0644);
+  snprintf(text, sizeof text, "127.0.0.1 localhost %s\n::1 localhost ip6-localhost\n", hostname);
+  put("/etc/hosts", text, 0644);
+  snprintf(text, sizeof text, "%s\n", machine_id);
+  chmod("/etc/machine-id", 0644);
+  put("/etc/machine-id", text, 0444);
+}
+
+static void on_wake(char *seq, char *rest) {
+  char generation[24], hostname[128], machine_id[64], entropy[132];
+  long long ns;
+  if (sscanf(rest, "%23s %lld %127s %63s %131s", generation, &ns, hostname, machine_id, entropy) != 5) return;
+  struct timespec clock = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+  clock_settime(CLOCK_REALTIME, &clock);
+  seed(entropy);
+  identify(hostname, machine_id);
+  put("/run/rouse/generation", generation, 0644);
+  ok(seq, NULL);
+}
+
+static void on_cpu(char *seq) {
+  unsigned long long user, nice, system, idle, iowait, irq, softirq, steal;
+  char values[64] = "0";
+  FILE *stat = fopen("/proc/stat", "re");
+  if (stat) {
+    if (fscanf(stat, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle, &iowait, &irq,
+               &softirq, &steal) == 8)
+      snprintf(values, sizeof values, "%llu", user + nice + system + irq + softirq);
+    fclose(stat);
+  }
+  ok(seq, values);
+}
+
+/* State 0A in /proc/net/tcp is LISTEN; addresses are hex in network order of 32-bit host words. */
+static int listens(const char *table, unsigned int port, int v6) {
+  char line[512];
+  int found = 0;
+  FILE *tcp = fopen(table, "re");
+  if (!tcp) return 0;
+  while (fgets(line, sizeof line, tcp)) {
+    char address[40];
+    unsigned int local, state;
+    if (sscanf(line, " %*d: %39[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x", address, &local, &state) != 3) continue;
+    if (state != 0x0A || local != port) continue;
+    int reachable = v6 ? strcmp(address, "00000000000000000000000000000000") == 0
+                       : strcmp(address, "00000000") == 0 || strcmp(address, "0100007F") == 0;
+    found = reachable ? 1 : (found ? found : 2);
+    if (found == 1) break;
+  }
+  fclose(tcp);
+  return found;
+}
+
+static void on_port(char *seq, char *rest) {
+  unsigned int port = (unsigned int)strtoul(rest, NULL, 10);
+  int at = listens("/proc/net/tcp", port, 0);
+  if (at != 1) {
+    int six = listens("/proc/net/tcp6", port, 1);
+    if (six == 1 || at == 0) at = six;
+  }
+  char value[8];
+  snprintf(value, sizeof value, "%d", at);
+  ok(seq, value);
+}
+
+/* sync(2) can take long with much dirty data; a child does it so that a wake line is never late. */
+static void on_sync(char *seq) {
+  if (syncer > 0) return; /* the one under way answers with its own number; the host's limit covers the rest */
+  snprintf(syncer_seq, sizeof syncer_seq, "%s", seq);
+  syncer = fork();
+  if (syncer == 0) {
+    sync();
+    _exit(0);
+  }
+  if (syncer < 0) {
+    syncer = 0;
+    sync();
+    ok(seq, NULL);
+  }
+}
+
+static void on_line(char *line) {
+  char *seq = strchr(line, ' ');
+  if (!seq) return;
+  *seq++ = 0;
+  char *rest = strchr(seq, ' ');
+  if (rest)
+    *rest++ = 0;
+  else
+    rest = "";
+  if (strcmp(line, "wake") == 0) on_wake(seq, rest);
+  else if (strcmp(line, "sync") == 0) on_sync(seq);
+  else if (strcmp(line, "cpu") == 0) on_cpu(seq);
+  else if (strcmp(line, "port") == 0) on_port(seq, rest);
+  else if (strcmp(line, "off") == 0) {
+    sync();
+    ok(seq, NULL);
+    usleep(20000);
+    reboot(RB_POWER_OFF);
+  }
+}
+
+static pid_t start(char *const argv[]) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    setsid();
+    execv(argv[0], argv);
+    _exit(127);
+  }
+  return pid;
+}
+
+static void start_agent(void) {
+  static char *const argv[] = {"/bin/sh", "/usr/lib/rouse/agent.sh", NULL};
+  agent = start(argv);
+}
+
+static int open_wire(void) {
+  DIR *ports = opendir("/sys/class/virtio-ports");
+  if (!ports) return -1;
+  struct dirent *entry;
+  int fd = -1;
+  while (fd < 0 && (entry = readdir(ports))) {
+    char path[320], name[64] = "";
+    snprintf(path, sizeof path, "/sys/class/virtio-ports/%s/name", entry->d_name);
+    FILE *file = fopen(path, "re");
+    if (!file) continue;
+    if (fscanf(file, "%63s", name) == 1 && strcmp(name, WIRE_NAME) == 0) {
+      snprintf(path, sizeof path, "/dev/%s", entry->d_name);
+      fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    }
+    fclose(file);
+  }
+  closedir(ports);
+  return fd;
+}
+
+static void reap(void) {
+  int status;
+  pid_t pid;
+  while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    if (pid == syncer) {
+      syncer = 0;
+      ok(syncer_seq, NULL);
+    } else if (pid == agent) {
+      usleep(200000); /* an agent that dies at once must not spin */
+      start_agent();
+    }
+  }
+}
+
+int main(void) {
+  static char *const boot[] = {"/bin/sh", "/usr/lib/rouse/boot.sh", NULL};
+  setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
+  sigset_t mask;
+  sigemptyset(&mask);
+  sigaddset(&mask, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &mask, NULL);
+  int signals = signalfd(-1, &mask, SFD_CLOEXEC);
+  reboot(RB_DISABLE_CAD);
+
+  int status;
+  pid_t pid = start(boot);
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  wire = open_wire();
+  start_agent();
+  say("up\n");
+
+  static char buffer[LINE_MAX_BYTES];
+  size_t used = 0;
+  useconds_t alone = 20; /* milliseconds */
+  for (;;) {
+    struct pollfd fds[2] = {{.fd = signals, .events = POLLIN}, {.fd = wire, .events = POLLIN}};
+    if (poll(fds, 2, -1) < 0) continue;
+    if (fds[0].revents) {
+      struct signalfd_siginfo info;
+      if (read(signals, &info, sizeof info) > 0) reap();
+    }
+    if (fds[1].revents & POLLIN) {
+      ssize_t n = read(wire, buffer + used, sizeof buffer - 1 - used);
+      if (n > 0) {
+        alone = 20;
+        used += (size_t)n;
+        buffer[used] = 0;
+        char *end;
+        while ((end = strchr(buffer, '\n'))) {
+          *end = 0;
+          on_line(buffer);
+          used -= (size_t)(end + 1 - buffer);
+          memmove(buffer, end + 1, used + 1);
+        }
+        if (used == sizeof buffer - 1) used = 0; /* a line that long is not the host's */
+      }
+    } else if (fds[1].revents & POLLHUP) {
+      /* The host's end is closed, and poll would return at once for ever: look again ever more rarely. */
+      usleep(alone * 1000);
+      if (alone < 640) alone *= 2;
+    }
+  }
+}

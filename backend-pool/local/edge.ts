@@ -1,0 +1,62 @@
+/** `node edge.ts`: the Worker and its objects in workerd on this machine, from the same wrangler.toml as a deployment. */
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import { unstable_getMiniflareWorkerOptions } from "wrangler";
+import { openHome } from "./home.ts";
+
+const repository = fileURLToPath(new URL("../../", import.meta.url));
+
+export interface EdgeOptions {
+  readonly homeDir: string;
+  /** Folder of the objects' storage. */
+  readonly storageDir: string;
+  readonly host: string;
+  /** 0: a free one. */
+  readonly port: number;
+}
+
+/** Bundle and run the edge; answers its address. */
+export async function startEdge(options: EdgeOptions): Promise<{ url: string; stop: () => Promise<void> }> {
+  const { secrets } = await openHome(options.homeDir);
+  await mkdir(options.storageDir, { recursive: true, mode: 0o700 });
+  const bundle = join(options.storageDir, "worker.mjs");
+  await build({
+    entryPoints: [join(repository, "worker/index.ts")],
+    outfile: bundle,
+    bundle: true,
+    format: "esm",
+    target: "es2024",
+    platform: "neutral",
+    mainFields: ["module", "main"],
+    conditions: ["workerd", "worker", "browser"],
+    external: ["cloudflare:*", "node:*"],
+    logLevel: "error",
+  });
+  const { workerOptions } = unstable_getMiniflareWorkerOptions(join(repository, "wrangler.toml"));
+  const { modulesRules: _, ...worker } = workerOptions;
+  const flare = new Miniflare(
+    convertV4MiniflareOptions({
+      ...worker,
+      name: "rouse",
+      modules: [{ type: "ESModule", path: bundle }],
+      modulesRoot: options.storageDir,
+      bindings: {
+        ...(worker.bindings ?? {}),
+        ROUSE_SECRET: secrets.signingSecret,
+        ROUSE_HOST_SECRET: secrets.hostSecret,
+        ROUSE_BOOTSTRAP_KEY: secrets.apiKey,
+        ROUSE_DOMAIN: `localhost:${options.port}`,
+      },
+      host: options.host,
+      port: options.port,
+      durableObjectsPersist: join(options.storageDir, "objects"),
+      // A local machine has no use for the rest of the platform's emulation.
+      cf: false,
+    }),
+  );
+  const url = await flare.ready;
+  return { url: url.origin, stop: () => flare.dispose() };
+}

@@ -1,0 +1,164 @@
+/** The whole system on one machine: edge and host agent as processes, started in order, restarted when they die. */
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { createWriteStream } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { createServer, type AddressInfo } from "node:net";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { openHome, type Home } from "./home.ts";
+
+const program = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+
+export interface LaunchOptions {
+  /** Secrets, images and, unless said, state. */
+  readonly homeDir: string;
+  /** Machines, journal and the objects' storage. */
+  readonly stateDir: string;
+  /** 0: a free one. */
+  readonly edgePort: number;
+  /** 0: a free one. */
+  readonly hostPort: number;
+  /** More settings of the host agent (`config.ts`). */
+  readonly env?: Record<string, string>;
+  /** Restart a process that dies. */
+  readonly supervise?: boolean;
+}
+
+export interface System {
+  readonly home: Home;
+  readonly url: string;
+  readonly hostUrl: string;
+  readonly accelerator: string;
+  readonly apiKey: string;
+  /** For tests: the processes, to be killed, and how to start them again. */
+  readonly edge: Part;
+  readonly host: Part;
+  /** Pause what runs, then end both. */
+  stop(): Promise<void>;
+}
+
+/** One process of the system. */
+export class Part {
+  readonly name: string;
+  readonly #file: string;
+  readonly #env: Record<string, string>;
+  readonly #logFile: string;
+  #child: ChildProcess | null = null;
+  #wanted = false;
+  readonly #supervise: boolean;
+
+  constructor(name: string, file: string, env: Record<string, string>, logFile: string, supervise: boolean) {
+    this.name = name;
+    this.#file = file;
+    this.#env = env;
+    this.#logFile = logFile;
+    this.#supervise = supervise;
+  }
+
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
+  /** Resolves with the first line the program prints: it is up. */
+  async start(): Promise<Record<string, string>> {
+    this.#wanted = true;
+    const log = createWriteStream(this.#logFile, { flags: "a", mode: 0o600 });
+    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", this.#file], {
+      env: { ...process.env, ...this.#env },
+      stdio: ["ignore", "pipe", "pipe"],
+      // A Ctrl-C in the terminal is the launcher's to handle, in order.
+      detached: true,
+    });
+    this.#child = child;
+    child.stderr.pipe(log);
+    // People watch the first start; after it the log file is the place.
+    const show = (chunk: Buffer) => process.stderr.write(chunk.toString().replace(/^\{.*\}\n/gm, ""));
+    child.stderr.on("data", show);
+    child.once("exit", (code, signal) => this.#ended(child, signal ?? String(code)));
+    const lines = createInterface({ input: child.stdout });
+    const first = await Promise.race([
+      once(lines, "line").then(([line]) => JSON.parse(String(line)) as Record<string, string>),
+      once(child, "exit").then(() => null),
+    ]);
+    child.stderr.off("data", show);
+    if (first === null) throw new Error(`${this.name} did not start; its log is ${this.#logFile}`);
+    return first;
+  }
+
+  /** End in order, and wait for it. */
+  async stop(): Promise<void> {
+    this.#wanted = false;
+    await this.#end("SIGTERM");
+  }
+
+  /** `kill -9`, and wait for its end. It stays down until `start`. */
+  async kill(): Promise<void> {
+    this.#wanted = false;
+    await this.#end("SIGKILL");
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
+    const child = this.#child;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const gone = once(child, "exit");
+    child.kill(signal);
+    await gone;
+  }
+
+  #ended(child: ChildProcess, how: string): void {
+    if (this.#child !== child || !this.#wanted || !this.#supervise) return;
+    process.stderr.write(`${this.name} ended (${how}); starting it again\n`);
+    setTimeout(() => void (this.#wanted && this.start().catch((fault: unknown) => process.stderr.write(`${String(fault)}\n`))), 500);
+  }
+}
+
+export async function launch(options: LaunchOptions): Promise<System> {
+  const home = await openHome(options.homeDir);
+  await mkdir(options.stateDir, { recursive: true, mode: 0o700 });
+  const edgePort = options.edgePort || (await freePort());
+  const hostPort = options.hostPort || (await freePort());
+  const env = {
+    ROUSE_HOME: home.dir,
+    ROUSE_STATE: options.stateDir,
+    ROUSE_SECRETS_FILE: home.secretsFile,
+    ROUSE_EDGE_LISTEN: `127.0.0.1:${edgePort}`,
+    ROUSE_EDGE_URL: `http://127.0.0.1:${edgePort}`,
+    ROUSE_LISTEN: `127.0.0.1:${hostPort}`,
+    ROUSE_HOST_ID: "local",
+    ...options.env,
+  };
+  const supervise = options.supervise ?? false;
+  const edge = new Part("edge", program("edge-main.ts"), env, join(options.stateDir, "edge.log"), supervise);
+  const host = new Part("host agent", program("../main.ts"), env, join(options.stateDir, "host.log"), supervise);
+  try {
+    // The host's first set-up takes minutes, the edge's start a second: side by side, and the host says when it is up.
+    const [, about] = await Promise.all([edge.start(), host.start()]);
+    return {
+      home,
+      url: `http://localhost:${edgePort}`,
+      hostUrl: about["url"] ?? "",
+      accelerator: about["accelerator"] ?? "",
+      apiKey: home.secrets.apiKey,
+      edge,
+      host,
+      stop: async () => {
+        await host.stop();
+        await edge.stop();
+      },
+    };
+  } catch (fault) {
+    await Promise.all([host.stop(), edge.stop()]);
+    throw fault;
+  }
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}

@@ -1,0 +1,35 @@
+/** `npm start`: run the whole system on this machine, tell the story once, stay up. */
+import { join } from "node:path";
+import { defaultHome } from "../config.ts";
+import { publishKey } from "./home.ts";
+import { launch } from "./launcher.ts";
+import { tellStory } from "./story/tell.ts";
+
+const homeDir = defaultHome();
+const edgePort = Number(process.env["ROUSE_PORT"] ?? 8787);
+console.log("Rouse: named machines for agents. Starting ...");
+const system = await launch({ homeDir, stateDir: join(homeDir, "state"), edgePort, hostPort: edgePort + 1, supervise: true });
+
+let ending = false;
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.on(signal, () => {
+    if (ending) return;
+    ending = true;
+    console.log("\nEnding: what runs is put to sleep; it wakes at its next request after the next start.");
+    void system.stop().then(() => process.exit(0));
+  });
+}
+
+const keyFile = await publishKey(system.home, system.url);
+console.log(`Up at ${system.url} on ${system.accelerator === "kvm" ? "KVM" : "software emulation (fine for a try, not for production)"}.\n`);
+try {
+  await tellStory({ ...system, say: (line) => console.log(line) });
+} catch (fault) {
+  console.error("The story failed:", fault);
+}
+console.log(`
+Now you. The SDK and the CLI find the key by themselves (${keyFile}):
+  npx rouse sandbox create --name my-agent --get-or-create --idle-pause 60
+  npx rouse exec my-agent -- python3 -c 'print(6 * 7)'
+  npx rouse ls
+Ctrl-C ends it; machines sleep until the next start.`);

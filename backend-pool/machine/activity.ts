@@ -1,0 +1,54 @@
+/** What keeps a machine awake: requests and connections under way, and CPU. Pure but for the clock it is given. */
+
+/** CPU below a fortieth of one virtual CPU counts as idle. */
+export const IDLE_CPU = 1 / 40;
+
+/** Length of the CPU measurement at the end of the idle time, milliseconds. */
+export const CPU_WINDOW_MS = 5000;
+
+export class Activity {
+  #open = 0;
+  #lastMs: number;
+  readonly #now: () => number;
+
+  constructor(lastMs: number, now: () => number = Date.now) {
+    this.#lastMs = lastMs;
+    this.#now = now;
+  }
+
+  /** Requests and connections under way. */
+  get open(): number {
+    return this.#open;
+  }
+
+  /** Unix milliseconds of the last sign of use; now, while anything is under way. */
+  get lastMs(): number {
+    return this.#open > 0 ? this.#now() : this.#lastMs;
+  }
+
+  /** Something began; call the answer once when its last byte went or its socket closed. */
+  begin(): () => void {
+    this.#open++;
+    let ended = false;
+    return () => {
+      if (ended) return;
+      ended = true;
+      this.#open--;
+      this.#lastMs = this.#now();
+    };
+  }
+
+  touch(): void {
+    this.#lastMs = this.#now();
+  }
+}
+
+/** Whether two readings of busy ticks (1/100 s) say that the machine did nothing of note in between. */
+export function isCpuIdle(ticksBefore: number, ticksAfter: number, elapsedMs: number): boolean {
+  return elapsedMs > 0 && (ticksAfter - ticksBefore) * 10 < elapsedMs * IDLE_CPU;
+}
+
+/** Milliseconds until the CPU measurement should begin, so that it ends when the idle time does. */
+export function untilMeasure(lastMs: number, idlePauseSeconds: number, nowMs: number): number {
+  return Math.max(0, lastMs + idlePauseSeconds * 1000 - CPU_WINDOW_MS - nowMs);
+}

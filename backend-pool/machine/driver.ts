@@ -1,0 +1,77 @@
+/** What carries machines. `qemu/` runs real ones; `fake/` runs the guest agent as a plain process, for fast tests. */
+import type { Shape, SleepDepth } from "../../sdk/contract/host.ts";
+
+/** What a run of a machine is told about itself before anything else happens in it. */
+export interface Identity {
+  readonly generation: number;
+  readonly hostname: string;
+}
+
+/** What is really there, as against what a journal believes. */
+export interface Actual {
+  /** The machine's files are on this host. */
+  readonly exists: boolean;
+  /** Its virtual CPUs run. */
+  readonly running: boolean;
+  /** RAM that can be woken: `live` in a running machine, `saved` in a sleeping one. */
+  readonly memory: "live" | "saved" | "none";
+  readonly depth: SleepDepth | null;
+}
+
+/** A TCP address on this host that reaches a guest port. */
+export interface Endpoint {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Where a guest program listens: where the kernel's way in reaches it, only elsewhere (`::1`), or nowhere. */
+export type Listening = "reachable" | "elsewhere" | "no";
+
+/**
+ * Every method is idempotent: called again after a crash, it measures what is there and does the rest. Calls for one
+ * machine are made one at a time by the caller.
+ */
+export interface Driver {
+  readonly accelerator: "kvm" | "tcg" | "fake";
+  /** Why that accelerator, in a sentence for people. */
+  readonly acceleratorReason: string;
+  readonly qemuVersion: string | null;
+  readonly images: readonly string[];
+
+  /** Make the golden state of a shape, so that `create` never boots. */
+  prepare(shape: Shape): Promise<void>;
+  /** Files of a new machine, asleep with the golden RAM. */
+  create(id: string, shape: Shape): Promise<void>;
+  /**
+   * Run a sleeping machine on from its RAM; clock, random numbers and identity are right before it returns.
+   * @throws RouseFailure `wake_failed`; `details.memoryLost` when RAM can't be loaded any more
+   */
+  wake(id: string, identity: Identity): Promise<void>;
+  /** Run a machine from its disk alone; returns when the guest agent answers. Gives up any saved RAM. */
+  boot(id: string, identity: Identity): Promise<void>;
+  /**
+   * Save RAM, devices and disks of one instant. The process stays (`resident`).
+   * @throws RouseFailure `pause_failed`; the machine then runs on
+   */
+  pause(id: string): Promise<void>;
+  /** Make a sleeping machine sleep deeper (or get a process ready for it). */
+  settle(id: string, depth: SleepDepth): Promise<void>;
+  /** Flush disks and end the machine; its disk stays, its RAM does not. */
+  stop(id: string): Promise<void>;
+  /** Remove the machine and all its files, whatever its state. */
+  destroy(id: string): Promise<void>;
+  inspect(id: string): Promise<Actual>;
+  /** Machines whose files are on this host. */
+  list(): Promise<readonly string[]>;
+  /** Take up a machine that outlived an earlier host agent. */
+  adopt(id: string): Promise<Actual>;
+
+  endpoint(id: string, guestPort: number): Promise<Endpoint>;
+  listening(id: string, guestPort: number): Promise<Listening>;
+  /** Busy time of all guest CPUs since boot, in units of 1/100 s. */
+  cpuTicks(id: string): Promise<number>;
+  /** Called when a machine ends that nobody asked to end. */
+  onEnded(listener: (id: string) => void): void;
+  /** Let go of everything; machines stay as they are. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,205 @@
+/**
+ * Machines without virtualisation, for fast tests: the real guest agent as a plain process of this host, stopped by
+ * SIGSTOP to sleep. It isolates nothing: commands run as the user who started the host agent.
+ */
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { RouseFailure } from "../../../sdk/contract/errors.ts";
+import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
+import type { Shape, SleepDepth } from "../../../sdk/contract/host.ts";
+import type { Actual, Driver, Endpoint, Identity, Listening } from "../driver.ts";
+
+const agentProgram = fileURLToPath(new URL("../../guest/main.ts", import.meta.url));
+
+interface Running {
+  readonly agent: ChildProcess;
+  readonly port: number;
+  asleep: boolean;
+}
+
+export class FakeDriver implements Driver {
+  readonly accelerator = "fake";
+  readonly acceleratorReason = "no virtualisation: processes of this host, for tests only";
+  readonly qemuVersion = null;
+  readonly images = ["default"];
+  readonly #dir: string;
+  readonly #machines = new Map<string, Running>();
+  readonly #endedListeners: ((id: string) => void)[] = [];
+
+  constructor(machinesDir: string) {
+    this.#dir = machinesDir;
+  }
+
+  async prepare(_shape: Shape): Promise<void> {
+    await mkdir(this.#dir, { recursive: true, mode: 0o700 });
+  }
+
+  async create(id: string, shape: Shape): Promise<void> {
+    if (!this.images.includes(shape.image)) throw new RouseFailure("invalid_image", `There is no image "${shape.image}".`);
+    if (this.#machines.has(id)) return;
+    await mkdir(this.#disk(id), { recursive: true, mode: 0o700 });
+    const machine = await this.#start(id);
+    await this.#sleep(id, machine);
+  }
+
+  async wake(id: string, identity: Identity): Promise<void> {
+    const machine = this.#machines.get(id);
+    if (!machine) throw new RouseFailure("wake_failed", "There is no saved RAM to wake.", { details: { memoryLost: true } });
+    await writeFile(join(this.#run(id), "generation"), String(identity.generation));
+    await signalAll(this.#disk(id), "SIGCONT");
+    machine.asleep = false;
+  }
+
+  async boot(id: string, identity: Identity): Promise<void> {
+    await this.#kill(id);
+    await this.#start(id);
+    await this.wake(id, identity);
+  }
+
+  async pause(id: string): Promise<void> {
+    await this.#sleep(id, this.#get(id));
+  }
+
+  async settle(_id: string, _depth: SleepDepth): Promise<void> {
+    // A stopped process has one depth.
+  }
+
+  async stop(id: string): Promise<void> {
+    await this.#kill(id);
+  }
+
+  async destroy(id: string): Promise<void> {
+    await this.#kill(id);
+    await rm(join(this.#dir, id), { recursive: true, force: true });
+  }
+
+  async inspect(id: string): Promise<Actual> {
+    const exists = await stat(this.#disk(id)).then(
+      () => true,
+      () => false,
+    );
+    const machine = this.#machines.get(id);
+    return {
+      exists,
+      running: machine !== undefined && !machine.asleep,
+      memory: machine === undefined ? "none" : machine.asleep ? "saved" : "live",
+      depth: machine?.asleep ? "resident" : null,
+    };
+  }
+
+  adopt(id: string): Promise<Actual> {
+    return this.inspect(id);
+  }
+
+  async list(): Promise<readonly string[]> {
+    return readdir(this.#dir).catch(() => []);
+  }
+
+  async endpoint(id: string, guestPort: number): Promise<Endpoint> {
+    return { host: "127.0.0.1", port: guestPort === AGENT_PORT ? this.#get(id).port : guestPort };
+  }
+
+  listening(_id: string, guestPort: number): Promise<Listening> {
+    return new Promise((resolve) => {
+      const socket = connect(guestPort, "127.0.0.1");
+      socket.once("connect", () => {
+        socket.destroy();
+        resolve("reachable");
+      });
+      socket.once("error", () => resolve("no"));
+    });
+  }
+
+  async cpuTicks(id: string): Promise<number> {
+    let ticks = 0;
+    for (const pid of await processesOf(this.#disk(id))) {
+      const fields = (await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "")).split(") ")[1]?.split(" ");
+      // Its own user and system time, and that of its children that ended.
+      for (const field of fields?.slice(11, 15) ?? []) ticks += Number(field);
+    }
+    return ticks;
+  }
+
+  onEnded(listener: (id: string) => void): void {
+    this.#endedListeners.push(listener);
+  }
+
+  async close(): Promise<void> {
+    for (const id of [...this.#machines.keys()]) await this.#kill(id);
+  }
+
+  #disk(id: string): string {
+    return join(this.#dir, id, "disk");
+  }
+
+  #run(id: string): string {
+    return join(this.#dir, id, "run");
+  }
+
+  #get(id: string): Running {
+    const machine = this.#machines.get(id);
+    if (!machine) throw new RouseFailure("not_running", "The machine does not run on this host.");
+    return machine;
+  }
+
+  async #start(id: string): Promise<Running> {
+    await mkdir(this.#run(id), { recursive: true });
+    const flags = ["--listen", "127.0.0.1:0", "--home", this.#disk(id), "--version-id", "fake"];
+    const agent = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", agentProgram, ...flags], {
+      env: { ...process.env, HOME: this.#disk(id) },
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const [line] = (await once(createInterface({ input: agent.stdout }), "line")) as [string];
+    const machine: Running = { agent, port: (JSON.parse(line) as { listening: number }).listening, asleep: false };
+    this.#machines.set(id, machine);
+    agent.once("exit", () => {
+      if (this.#machines.get(id) !== machine) return;
+      this.#machines.delete(id);
+      for (const listener of this.#endedListeners) listener(id);
+    });
+    return machine;
+  }
+
+  async #sleep(id: string, machine: Running): Promise<void> {
+    await signalAll(this.#disk(id), "SIGSTOP");
+    machine.asleep = true;
+  }
+
+  async #kill(id: string): Promise<void> {
+    const machine = this.#machines.get(id);
+    if (!machine) return;
+    this.#machines.delete(id);
+    const gone = once(machine.agent, "exit");
+    await signalAll(this.#disk(id), "SIGKILL");
+    if (machine.agent.exitCode === null && machine.agent.signalCode === null) await gone;
+  }
+}
+
+async function signalAll(home: string, signal: NodeJS.Signals): Promise<void> {
+  for (const pid of await processesOf(home)) {
+    try {
+      process.kill(pid, signal);
+    } catch {
+      // it ended meanwhile
+    }
+  }
+}
+
+/** The agent and everything it started: all have the machine's folder as their home, also when their parent is gone. */
+async function processesOf(home: string): Promise<number[]> {
+  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
+  const mine = await Promise.all(
+    pids.map((pid) =>
+      readFile(`/proc/${pid}/environ`, "utf8").then(
+        (environment) => environment.split("\0").includes(`HOME=${home}`),
+        () => false,
+      ),
+    ),
+  );
+  return pids.filter((_, i) => mine[i]).map(Number);
+}

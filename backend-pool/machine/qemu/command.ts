@@ -1,0 +1,58 @@
+/** QEMU's argument list. Pure: what a machine is made of must be the same in every run, or saved states don't load. */
+import type { Shape } from "../../../sdk/contract/host.ts";
+
+/** A versioned machine type: a state is kept for up to a year and loads in every later QEMU. */
+export const MACHINE_TYPE = "pc-q35-7.2";
+
+export interface Accelerator {
+  readonly kind: "kvm" | "tcg";
+  /** Why, in a sentence for people. */
+  readonly reason: string;
+}
+
+/** One CPU model for the whole pool: `host` and `max` differ between machines and can't move. */
+export const CPU_MODEL = "Nehalem";
+
+/** Translation buffer of software emulation, MiB; it is memory that no file backs. */
+const TCG_BUFFER_MIB = 128;
+
+export interface MachineFiles {
+  readonly ram: string;
+  readonly disk: string;
+  readonly qmp: string;
+  readonly wire: string;
+  readonly kernel: string;
+  readonly initrd: string;
+}
+
+export function qemuArguments(shape: Shape, accelerator: Accelerator, files: MachineFiles, incoming: boolean): string[] {
+  const accel = accelerator.kind === "kvm" ? "kvm" : `tcg,thread=multi,tb-size=${TCG_BUFFER_MIB}`;
+  return [
+    ...["-name", "rouse", "-nodefaults", "-no-user-config", "-nographic", "-no-reboot"],
+    ...["-M", `${MACHINE_TYPE},vmport=off,smbus=off,sata=off,usb=off,graphics=off`],
+    ...["-accel", accel, "-cpu", CPU_MODEL, "-m", String(shape.memoryMiB), "-smp", String(shape.vcpu)],
+    ...["-object", `memory-backend-file,id=ram,size=${shape.memoryMiB}M,mem-path=${escape(files.ram)},share=on`],
+    ...["-machine", "memory-backend=ram"],
+    ...["-kernel", files.kernel, "-initrd", files.initrd],
+    ...["-append", "console=ttyS0 quiet reboot=t panic=-1"],
+    // The console goes to a ring in memory: a guest that prints without end fills nothing.
+    ...["-chardev", "ringbuf,id=console,size=65536", "-serial", "chardev:console"],
+    ...["-drive", `id=disk,file=${escape(files.disk)},format=qcow2,if=none,cache=writeback,discard=unmap,detect-zeroes=unmap`],
+    ...["-device", "virtio-blk-pci,drive=disk"],
+    // No way out: the guest reaches nothing, the host reaches the ports it forwards.
+    ...["-netdev", "user,id=net,restrict=on", "-device", "virtio-net-pci,netdev=net,romfile="],
+    ...["-device", "virtio-serial-pci,max_ports=2"],
+    ...["-chardev", `socket,id=wire,path=${escape(files.wire)},server=on,wait=off`],
+    ...["-device", "virtserialport,chardev=wire,name=rouse.wire"],
+    ...["-device", "vmgenid,guid=auto", "-device", "virtio-balloon-pci,free-page-reporting=on"],
+    ...["-device", "pcie-root-port,id=slot1,chassis=1", "-device", "pcie-root-port,id=slot2,chassis=2"],
+    ...["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"],
+    ...["-qmp", `unix:${escape(files.qmp)},server=on,wait=off`],
+    ...(incoming ? ["-incoming", "defer"] : []),
+  ];
+}
+
+/** QEMU's option lists double a comma that is part of a value. */
+function escape(path: string): string {
+  return path.replaceAll(",", ",,");
+}

@@ -1,0 +1,322 @@
+/** Real machines: QEMU guests whose RAM is a file, so that a pause moves only the state of devices. */
+import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { RouseFailure } from "../../../sdk/contract/errors.ts";
+import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
+import { Shape, type SleepDepth } from "../../../sdk/contract/host.ts";
+import type { Image } from "../../images/build.ts";
+import { run } from "../../process.ts";
+import { agentAnswers } from "../agent-client.ts";
+import type { Actual, Driver, Endpoint, Identity, Listening } from "../driver.ts";
+import { qemuArguments, type Accelerator } from "./command.ts";
+import { DEVICE_STATE, DISK, Golden, RAM, vmPaths, type GoldenOptions } from "./golden.ts";
+import { Vm, type VmPaths } from "./vm.ts";
+
+export interface QemuOptions extends GoldenOptions {
+  /** Holds a folder per machine. */
+  readonly machinesDir: string;
+}
+
+const SYNC_LIMIT_MS = 10_000;
+const WAKE_LIMIT_MS = 30_000;
+const BOOT_LIMIT_MS = 180_000;
+const POWER_OFF_LIMIT_MS = 15_000;
+
+/** What a machine is made of; written once, beside its disk. */
+interface Made {
+  readonly shape: Shape;
+  readonly dir: string;
+  readonly paths: VmPaths;
+  readonly image: Image;
+}
+
+export class QemuDriver implements Driver {
+  readonly accelerator: "kvm" | "tcg";
+  readonly acceleratorReason: string;
+  readonly qemuVersion: string;
+  readonly images: readonly string[];
+  readonly #image: Image;
+  readonly #options: QemuOptions;
+  readonly #chosen: Accelerator;
+  readonly #golden: Golden;
+  readonly #vms = new Map<string, Vm>();
+  readonly #made = new Map<string, Made>();
+  /** Guest ports that were used in a machine's runs: forwarded again at once when it wakes. */
+  readonly #ports = new Map<string, Set<number>>();
+  readonly #expected = new WeakSet<Vm>();
+  readonly #endedListeners: ((id: string) => void)[] = [];
+
+  constructor(image: Image, accelerator: Accelerator, qemuVersion: string, options: QemuOptions) {
+    this.#image = image;
+    this.#options = options;
+    this.#chosen = accelerator;
+    this.accelerator = accelerator.kind;
+    this.acceleratorReason = accelerator.reason;
+    this.qemuVersion = qemuVersion;
+    this.images = [image.name];
+    this.#golden = new Golden(image, accelerator, options);
+  }
+
+  async prepare(shape: Shape): Promise<void> {
+    this.#golden.refill(await this.#golden.of(shape));
+    await this.#golden.settled();
+  }
+
+  async create(id: string, shape: Shape): Promise<void> {
+    if (shape.image !== this.#image.name) {
+      throw new RouseFailure("invalid_image", `There is no image "${shape.image}" on this host; it has: ${this.images.join(", ")}.`);
+    }
+    const dir = this.#dir(id);
+    if (await exists(join(dir, "machine.json"))) return;
+    await rm(dir, { recursive: true, force: true });
+    await this.#golden.clone(shape, dir);
+    // Written last: a folder without it is half made, and the next try makes it anew.
+    const made = { shape, image: this.#image };
+    await writeFile(join(dir, "machine.json"), JSON.stringify(made), { mode: 0o600 });
+  }
+
+  async wake(id: string, identity: Identity): Promise<void> {
+    const made = await this.#find(id);
+    const state = join(made.dir, DEVICE_STATE);
+    if (!(await exists(state))) {
+      throw new RouseFailure("wake_failed", "There is no saved RAM to wake.", { details: { memoryLost: true } });
+    }
+    let vm = this.#vms.get(id);
+    try {
+      vm ??= await this.#start(id, made, true);
+      await this.#forwardAll(id, vm);
+      if (!vm.loaded) await vm.load(state);
+    } catch (fault) {
+      // Nothing ran: the saved RAM is as it was, and the next try starts from a new process.
+      if (vm) await this.#end(id, vm);
+      throw new RouseFailure("wake_failed", `The saved state could not be loaded: ${text(fault)}`, { cause: fault });
+    }
+    // From here on the RAM file changes: the saved device state no longer fits it.
+    await rm(state);
+    const answered = vm.wire.wake(identity, WAKE_LIMIT_MS);
+    answered.catch(() => undefined);
+    try {
+      await vm.run();
+      await answered;
+    } catch (fault) {
+      await vm.save(state).catch(() => undefined);
+      throw new RouseFailure("wake_failed", `The guest did not take up its new run: ${text(fault)}`, { cause: fault });
+    }
+  }
+
+  async boot(id: string, identity: Identity): Promise<void> {
+    const made = await this.#find(id);
+    const old = this.#vms.get(id);
+    if (old) await this.#end(id, old);
+    await Promise.all([rm(join(made.dir, DEVICE_STATE), { force: true }), rm(join(made.dir, RAM), { force: true })]);
+    const vm = await this.#start(id, made, false).catch((fault: unknown) => {
+      throw new RouseFailure("start_failed", `QEMU did not start: ${text(fault)}`, { cause: fault });
+    });
+    try {
+      await vm.wire.up(BOOT_LIMIT_MS);
+      await vm.wire.wake(identity, WAKE_LIMIT_MS);
+      await this.#forwardAll(id, vm);
+      await agentAnswers(await this.endpoint(id, AGENT_PORT), BOOT_LIMIT_MS);
+    } catch (fault) {
+      const said = (await vm.console()).trim().slice(-500);
+      await this.#end(id, vm);
+      throw new RouseFailure("start_failed", `The machine did not boot: ${text(fault)}. Its console: ${said}`, { cause: fault });
+    }
+  }
+
+  async pause(id: string): Promise<void> {
+    const made = await this.#find(id);
+    const state = join(made.dir, DEVICE_STATE);
+    if (await exists(state)) return;
+    const vm = this.#running(id);
+    // So that a later boot from disk alone would lose little. A guest that is stuck must still be able to sleep.
+    await vm.wire.sync(SYNC_LIMIT_MS).catch(() => undefined);
+    try {
+      await vm.save(state);
+    } catch (fault) {
+      throw new RouseFailure("pause_failed", `The state could not be saved: ${text(fault)}`, { cause: fault });
+    }
+  }
+
+  async settle(id: string, depth: SleepDepth): Promise<void> {
+    const made = await this.#find(id);
+    if (!(await exists(join(made.dir, DEVICE_STATE)))) return;
+    let vm = this.#vms.get(id);
+    if (depth === "resident") return;
+    if (vm?.loaded) {
+      await this.#end(id, vm);
+      vm = undefined;
+    }
+    if (depth === "local" && vm) await this.#end(id, vm);
+    if (depth === "prestarted" && !vm) await this.#forwardAll(id, await this.#start(id, made, true));
+  }
+
+  async stop(id: string): Promise<void> {
+    const made = await this.#find(id);
+    const vm = this.#vms.get(id);
+    if (vm && !(await exists(join(made.dir, DEVICE_STATE)))) {
+      this.#expected.add(vm);
+      await vm.wire.off(SYNC_LIMIT_MS).catch(() => undefined);
+      await vm.ended(POWER_OFF_LIMIT_MS);
+    }
+    if (vm) await this.#end(id, vm);
+    await Promise.all([rm(join(made.dir, DEVICE_STATE), { force: true }), rm(join(made.dir, RAM), { force: true })]);
+  }
+
+  async destroy(id: string): Promise<void> {
+    const dir = this.#dir(id);
+    const vm = this.#vms.get(id) ?? (await Vm.attach(this.#vmPaths(id)));
+    if (vm) {
+      this.#expected.add(vm);
+      vm.kill();
+      await this.#end(id, vm);
+    }
+    const paths = this.#vmPaths(id);
+    await Promise.all(Object.values(paths).map((path: string) => rm(path, { force: true })));
+    await rm(dir, { recursive: true, force: true });
+    this.#made.delete(id);
+    this.#ports.delete(id);
+  }
+
+  async inspect(id: string): Promise<Actual> {
+    const made = await this.#find(id).catch(() => null);
+    if (!made) return { exists: false, running: false, memory: "none", depth: null };
+    const vm = this.#vms.get(id);
+    const saved = await exists(join(made.dir, DEVICE_STATE));
+    const running = vm !== undefined && vm.loaded && !saved && (await vm.status().catch(() => "gone")) === "running";
+    return {
+      exists: true,
+      running,
+      memory: running ? "live" : saved ? "saved" : "none",
+      depth: !saved ? null : vm === undefined ? "local" : vm.loaded ? "resident" : "prestarted",
+    };
+  }
+
+  async adopt(id: string): Promise<Actual> {
+    const made = await this.#find(id).catch(() => null);
+    if (made && !this.#vms.has(id)) {
+      const vm = await Vm.attach(made.paths);
+      if (vm) {
+        this.#watch(id, vm);
+        const saved = await exists(join(made.dir, DEVICE_STATE));
+        const status = await vm.status();
+        if (!saved && status !== "running" && status !== "inmigrate") {
+          // The host agent died between stopping the virtual CPUs and saving their state, or just before running on.
+          await vm.run();
+        } else if (saved && status === "running") {
+          await vm.qmp.execute("stop");
+          await rm(join(made.dir, DEVICE_STATE));
+          await vm.run();
+        }
+      }
+    }
+    return this.inspect(id);
+  }
+
+  async list(): Promise<readonly string[]> {
+    await mkdir(this.#options.machinesDir, { recursive: true, mode: 0o700 });
+    const names = await readdir(this.#options.machinesDir);
+    return names.filter((name) => !name.endsWith(".part"));
+  }
+
+  async endpoint(id: string, guestPort: number): Promise<Endpoint> {
+    const vm = this.#running(id);
+    let ports = this.#ports.get(id);
+    if (!ports) this.#ports.set(id, (ports = new Set()));
+    ports.add(guestPort);
+    return { host: "127.0.0.1", port: await vm.forward(guestPort) };
+  }
+
+  listening(id: string, guestPort: number): Promise<Listening> {
+    return this.#running(id).wire.listening(guestPort);
+  }
+
+  cpuTicks(id: string): Promise<number> {
+    return this.#running(id).wire.cpuTicks();
+  }
+
+  onEnded(listener: (id: string) => void): void {
+    this.#endedListeners.push(listener);
+  }
+
+  async close(): Promise<void> {
+    await this.#golden.close();
+    for (const vm of this.#vms.values()) {
+      this.#expected.add(vm);
+      vm.detach();
+    }
+    this.#vms.clear();
+  }
+
+  #running(id: string): Vm {
+    const vm = this.#vms.get(id);
+    if (!vm) throw new RouseFailure("not_running", "The machine does not run on this host.");
+    return vm;
+  }
+
+  #dir(id: string): string {
+    return join(this.#options.machinesDir, id);
+  }
+
+  #vmPaths(id: string): VmPaths {
+    return vmPaths(this.#options.runDir, this.#dir(id));
+  }
+
+  async #find(id: string): Promise<Made> {
+    const known = this.#made.get(id);
+    if (known) return known;
+    const dir = this.#dir(id);
+    const file = await readFile(join(dir, "machine.json"), "utf8").catch((fault: unknown) => {
+      throw new RouseFailure("not_found", "The machine is not on this host.", { cause: fault });
+    });
+    // This file is the host's own; only the shape's form may change between versions.
+    const json = JSON.parse(file) as { shape: unknown; image: Image };
+    const made: Made = { shape: Shape.parse(json.shape), image: json.image, dir, paths: this.#vmPaths(id) };
+    this.#made.set(id, made);
+    return made;
+  }
+
+  async #start(id: string, made: Made, incoming: boolean): Promise<Vm> {
+    // A sleeping state loads with the kernel it was made with; a boot takes the newest initramfs, and so the newest agent.
+    const image = incoming || this.#image.key !== made.image.key ? made.image : this.#image;
+    const files = { ...made.paths, ram: join(made.dir, RAM), disk: join(made.dir, DISK), kernel: image.kernel, initrd: image.initrd };
+    const vm = await Vm.start(qemuArguments(made.shape, this.#chosen, files, incoming), made.paths);
+    this.#watch(id, vm);
+    return vm;
+  }
+
+  #watch(id: string, vm: Vm): void {
+    this.#vms.set(id, vm);
+    vm.qmp.on("close", () => {
+      if (this.#vms.get(id) === vm) this.#vms.delete(id);
+      if (!this.#expected.has(vm)) for (const listener of this.#endedListeners) listener(id);
+    });
+  }
+
+  async #end(id: string, vm: Vm): Promise<void> {
+    this.#expected.add(vm);
+    await vm.quit();
+    if (this.#vms.get(id) === vm) this.#vms.delete(id);
+  }
+
+  async #forwardAll(id: string, vm: Vm): Promise<void> {
+    for (const port of new Set([AGENT_PORT, ...(this.#ports.get(id) ?? [])])) await vm.forward(port);
+  }
+}
+
+/** `QEMU emulator version 10.0.2 (...)` -> `10.0.2`. */
+export async function qemuVersion(): Promise<string> {
+  const { stdout } = await run("qemu-system-x86_64", ["--version"]);
+  return /version (\S+)/.exec(stdout)?.[1] ?? "unknown";
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+function text(fault: unknown): string {
+  return fault instanceof Error ? fault.message : String(fault);
+}

@@ -1,0 +1,186 @@
+/**
+ * Golden states: each shape boots once, and its RAM, devices and disk are kept with the guest agent and the
+ * interpreter running. A new machine is a clone of them. A few clones are kept ready ("spares"), so that creating
+ * one is a rename.
+ */
+import { randomBytes } from "node:crypto";
+import { copyFile, mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
+import type { Shape } from "../../../sdk/contract/host.ts";
+import { contentKey } from "../../images/recipe.ts";
+import type { Image } from "../../images/build.ts";
+import { run } from "../../process.ts";
+import type { Progress } from "../../progress.ts";
+import { agentFacts } from "../agent-client.ts";
+import { CPU_MODEL, MACHINE_TYPE, qemuArguments, type Accelerator } from "./command.ts";
+import { Vm, type VmPaths } from "./vm.ts";
+
+export const RAM = "ram";
+export const DISK = "disk.qcow2";
+export const DEVICE_STATE = "device-state";
+
+/** Emulated boot of the default shape takes about a minute, the interpreter's preload included. */
+const BOOT_LIMIT_MS = 600_000;
+
+export interface GoldenOptions {
+  /** Holds images and golden states; machines refer to both for as long as they exist. */
+  readonly imagesDir: string;
+  readonly runDir: string;
+  readonly spares: number;
+  readonly progress: Progress;
+}
+
+export class Golden {
+  readonly #options: GoldenOptions;
+  readonly #image: Image;
+  readonly #accelerator: Accelerator;
+  readonly #making = new Map<string, Promise<string>>();
+  readonly #refilling = new Map<string, Promise<void>>();
+  #closed = false;
+
+  constructor(image: Image, accelerator: Accelerator, options: GoldenOptions) {
+    this.#image = image;
+    this.#accelerator = accelerator;
+    this.#options = options;
+  }
+
+  /** Folder of the golden state of a shape; made now if it is not there. Concurrent callers share one boot. */
+  async of(shape: Shape): Promise<string> {
+    const name = `${shape.vcpu}x${shape.memoryMiB}x${shape.diskMiB}-${this.#key(shape)}`;
+    const dir = join(this.#options.imagesDir, "golden", name);
+    if (await exists(join(dir, DEVICE_STATE))) return dir;
+    const running = this.#making.get(dir);
+    if (running) return running;
+    const what = `booting the shape ${shape.vcpu} vCPU, ${shape.memoryMiB} MiB once (${this.#accelerator.kind}, about a minute in emulation)`;
+    const making = this.#options.progress.step(what, () => this.#make(dir, shape)).finally(() => this.#making.delete(dir));
+    this.#making.set(dir, making);
+    return making;
+  }
+
+  /** Put a clone at `target`, which must not exist. */
+  async clone(shape: Shape, target: string): Promise<void> {
+    const golden = await this.of(shape);
+    const spare = await this.#takeSpare(golden, target);
+    if (!spare) {
+      await cloneInto(golden, `${target}.part`);
+      await rename(`${target}.part`, target);
+    }
+    this.refill(golden);
+  }
+
+  /** Bring the number of ready clones of a golden state up, in the background. */
+  refill(golden: string): void {
+    if (this.#closed || this.#options.spares === 0 || this.#refilling.has(golden)) return;
+    const work = this.#refill(golden)
+      .catch(() => undefined) // the disk may be full; creating then clones by itself and says so
+      .finally(() => this.#refilling.delete(golden));
+    this.#refilling.set(golden, work);
+  }
+
+  /** Resolves when nothing is being prepared any more. */
+  async settled(): Promise<void> {
+    await Promise.allSettled([...this.#refilling.values(), ...this.#making.values()]);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.settled();
+  }
+
+  #key(shape: Shape): string {
+    // A state loads only where all of this is the same.
+    return contentKey(this.#image.bootKey, shape, MACHINE_TYPE, CPU_MODEL, this.#accelerator.kind, "arguments 1");
+  }
+
+  #spareDir(golden: string): string {
+    return `${golden}.spares`;
+  }
+
+  async #takeSpare(golden: string, target: string): Promise<boolean> {
+    const spares = await readdir(this.#spareDir(golden)).catch(() => []);
+    for (const spare of spares.filter((name) => !name.endsWith(".part"))) {
+      // Two takers of one spare: rename lets exactly one have it.
+      const taken = await rename(join(this.#spareDir(golden), spare), target).then(
+        () => true,
+        () => false,
+      );
+      if (taken) return true;
+    }
+    return false;
+  }
+
+  async #refill(golden: string): Promise<void> {
+    const dir = this.#spareDir(golden);
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+    for (;;) {
+      const ready = (await readdir(dir)).filter((name) => !name.endsWith(".part"));
+      if (this.#closed || ready.length >= this.#options.spares) return;
+      const name = randomBytes(6).toString("hex");
+      await cloneInto(golden, join(dir, `${name}.part`));
+      await rename(join(dir, `${name}.part`), join(dir, name));
+    }
+  }
+
+  async #make(dir: string, shape: Shape): Promise<string> {
+    const part = `${dir}.part-${process.pid}`;
+    await rm(part, { recursive: true, force: true });
+    await mkdir(part, { recursive: true, mode: 0o700 });
+    const base = ["-b", this.#image.disk, "-F", "raw"];
+    await run("qemu-img", ["create", "-q", "-f", "qcow2", ...base, join(part, DISK), `${shape.diskMiB}M`]);
+    const paths = vmPaths(this.#options.runDir, `golden-${process.pid}-${shape.vcpu}-${shape.memoryMiB}-${shape.diskMiB}`);
+    const files = { ...paths, ram: join(part, RAM), disk: join(part, DISK), kernel: this.#image.kernel, initrd: this.#image.initrd };
+    const vm = await Vm.start(qemuArguments(shape, this.#accelerator, files, false), paths);
+    try {
+      await vm.wire.up(BOOT_LIMIT_MS);
+      const port = await vm.forward(AGENT_PORT);
+      const end = performance.now() + BOOT_LIMIT_MS;
+      while (!(await agentFacts({ host: "127.0.0.1", port }).catch(() => null))?.interpreterReady) {
+        if (performance.now() > end) throw new Error("the interpreter did not start");
+        await new Promise((resolve) => setTimeout(resolve, 250));
+      }
+      // One run of each path that a first request takes, so that clones wake with them warm.
+      for (let i = 0; i < 3; i++) await vm.wire.cpuTicks();
+      await vm.wire.sync(60_000);
+      await vm.save(join(part, DEVICE_STATE));
+      await vm.quit();
+    } catch (fault) {
+      const said = (await vm.console()).trim().slice(-800);
+      await vm.quit(2000);
+      await rm(part, { recursive: true, force: true });
+      throw new Error(`the golden machine did not start: ${fault instanceof Error ? fault.message : String(fault)}; its console: ${said}`, { cause: fault });
+    }
+    await rm(dir, { recursive: true, force: true });
+    await rename(part, dir).catch(async (fault: unknown) => {
+      // Another process made the same one meanwhile; both are as good.
+      if (!(await exists(join(dir, DEVICE_STATE)))) throw fault;
+      await rm(part, { recursive: true, force: true });
+    });
+    return dir;
+  }
+}
+
+/** Unix sockets have short paths, so they live in a folder of their own, under a short name. */
+export function vmPaths(runDir: string, name: string): VmPaths {
+  const short = contentKey(name).slice(0, 12);
+  const at = (kind: string) => join(runDir, `${short}.${kind}`);
+  return { qmp: at("qmp"), wire: at("wire"), state: at("state"), pid: at("pid"), log: at("log") };
+}
+
+async function cloneInto(golden: string, target: string): Promise<void> {
+  await rm(target, { recursive: true, force: true });
+  await mkdir(target, { recursive: true, mode: 0o700 });
+  await Promise.all([
+    run("cp", ["--sparse=always", "--reflink=auto", join(golden, RAM), join(target, RAM)]),
+    copyFile(join(golden, DEVICE_STATE), join(target, DEVICE_STATE)),
+    run("qemu-img", ["create", "-q", "-f", "qcow2", "-b", join(golden, DISK), "-F", "qcow2", join(target, DISK)]),
+  ]);
+  await writeFile(join(target, "golden"), golden, { mode: 0o600 });
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}

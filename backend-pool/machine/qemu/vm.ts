@@ -1,0 +1,238 @@
+/** One QEMU process: started or taken up again, loaded, saved, run on, ended. Knows nothing of sandboxes. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, constants, openSync } from "node:fs";
+import { open, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { connectUnix, Qmp, QmpError } from "./qmp.ts";
+import { Wire } from "./wire.ts";
+
+/** Where a process keeps what is needed to take it up again. */
+export interface VmPaths {
+  readonly qmp: string;
+  readonly wire: string;
+  /** Unix socket through which device state moves. */
+  readonly state: string;
+  readonly pid: string;
+  readonly log: string;
+}
+
+/** Device state is about 0.5 MB; a minute is for a host that is very busy. */
+const MOVE_LIMIT_MS = 60_000;
+
+export class Vm {
+  readonly qmp: Qmp;
+  readonly wire: Wire;
+  readonly pid: number;
+  readonly #paths: VmPaths;
+  readonly #forwards = new Map<number, number>();
+  /** Guest state is in this process: it was booted or loaded. */
+  loaded: boolean;
+
+  private constructor(qmp: Qmp, wire: Wire, pid: number, paths: VmPaths, loaded: boolean) {
+    this.qmp = qmp;
+    this.wire = wire;
+    this.pid = pid;
+    this.#paths = paths;
+    this.loaded = loaded;
+    qmp.on("close", () => wire.close());
+  }
+
+  /** Start a process; it outlives this one. With `-incoming` in the arguments it waits for a state. */
+  static async start(args: readonly string[], paths: VmPaths): Promise<Vm> {
+    await Promise.all([rm(paths.qmp, { force: true }), rm(paths.wire, { force: true })]);
+    const log = openSync(paths.log, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC, 0o600);
+    const child = spawn("qemu-system-x86_64", args, { detached: true, stdio: ["ignore", log, log] });
+    closeSync(log);
+    child.unref();
+    const failed = new Promise<never>((_, reject) => {
+      child.once("error", reject);
+      child.once("exit", async (code, signal) => {
+        const text = await readFile(paths.log, "utf8").catch(() => "");
+        reject(new QmpError(`QEMU ended at once (${signal ?? code}): ${text.trim().slice(-600)}`));
+      });
+    });
+    failed.catch(() => undefined);
+    const pid = child.pid ?? 0;
+    await writeFile(paths.pid, String(pid), { mode: 0o600 });
+    return Promise.race([Vm.#connect(paths, pid, !args.includes("-incoming")), failed]);
+  }
+
+  /** Take up a process that an earlier host agent started; null when it is gone. */
+  static async attach(paths: VmPaths): Promise<Vm | null> {
+    const pid = Number(await readFile(paths.pid, "utf8").catch(() => "0"));
+    if (!pid || !(await isQemu(pid, paths.qmp))) return null;
+    try {
+      const vm = await Vm.#connect(paths, pid, true, 3000);
+      const status = await vm.status();
+      vm.loaded = status !== "inmigrate";
+      return vm;
+    } catch {
+      // It does not answer: it can't be used again, and must not run on unseen.
+      process.kill(pid, "SIGKILL");
+      return null;
+    }
+  }
+
+  static async #connect(paths: VmPaths, pid: number, loaded: boolean, limitMs = 10_000): Promise<Vm> {
+    const [qmp, wire] = await Promise.all([Qmp.open(paths.qmp, limitMs), Wire.open(paths.wire, limitMs)]);
+    await qmp.execute("migrate-set-capabilities", {
+      capabilities: ["x-ignore-shared", "events"].map((capability) => ({ capability, state: true })),
+    });
+    return new Vm(qmp, wire, pid, paths, loaded);
+  }
+
+  async status(): Promise<string> {
+    const answer = await this.qmp.execute("query-status");
+    return typeof answer === "object" && answer !== null && "status" in answer ? String(answer.status) : "unknown";
+  }
+
+  /** Load a device state into a process that waits for one. */
+  async load(file: string): Promise<void> {
+    const state = await readFile(file);
+    await rm(this.#paths.state, { force: true });
+    const loaded = this.#moved();
+    loaded.catch(() => undefined);
+    await this.qmp.execute("migrate-incoming", { uri: `unix:${this.#paths.state}` });
+    const socket = await connectUnix(this.#paths.state, 5000);
+    socket.end(state);
+    await loaded;
+    socket.destroy();
+    await rm(this.#paths.state, { force: true });
+    this.loaded = true;
+  }
+
+  /**
+   * Stop the virtual CPUs and write the device state to `file` (whole, or not at all). The process stays.
+   * @throws QmpError; the virtual CPUs then run on
+   */
+  async save(file: string): Promise<void> {
+    const part = `${file}.part`;
+    await rm(this.#paths.state, { force: true });
+    const server = createServer();
+    server.listen(this.#paths.state);
+    await once(server, "listening");
+    try {
+      const received = (async () => {
+        const [socket] = await once(server, "connection");
+        const chunks: Buffer[] = [];
+        for await (const chunk of socket) chunks.push(chunk as Buffer);
+        return Buffer.concat(chunks);
+      })();
+      received.catch(() => undefined);
+      const moved = this.#moved();
+      moved.catch(() => undefined);
+      await this.qmp.execute("stop");
+      await this.qmp.execute("migrate", { uri: `unix:${this.#paths.state}` });
+      await moved;
+      const handle = await open(part, "w", 0o600);
+      await handle.writeFile(await received);
+      await handle.close();
+      await rename(part, file);
+    } catch (fault) {
+      await this.qmp.execute("cont").catch(() => undefined);
+      throw fault;
+    } finally {
+      server.close();
+      await rm(this.#paths.state, { force: true });
+    }
+  }
+
+  async run(): Promise<void> {
+    await this.qmp.execute("cont");
+  }
+
+  /** A port on 127.0.0.1 that reaches the guest's port. */
+  async forward(guestPort: number): Promise<number> {
+    const known = this.#forwards.get(guestPort);
+    if (known !== undefined) return known;
+    const listed = hostPortOf(await this.qmp.human("info usernet"), guestPort);
+    let port = listed;
+    if (port === null) {
+      // Port 0: the kernel picks a free one, and "info usernet" tells which.
+      const refusal = await this.qmp.human(`hostfwd_add net tcp:127.0.0.1:0-:${guestPort}`);
+      if (refusal.trim()) throw new QmpError(`forwarding port ${guestPort}: ${refusal.trim()}`);
+      port = hostPortOf(await this.qmp.human("info usernet"), guestPort);
+    }
+    if (port === null) throw new QmpError(`port ${guestPort} was not forwarded`);
+    this.#forwards.set(guestPort, port);
+    return port;
+  }
+
+  /** What the guest printed on its console last. */
+  async console(): Promise<string> {
+    const text = await this.qmp.execute("ringbuf-read", { device: "console", size: 65_536 }).catch(() => "");
+    return typeof text === "string" ? text : "";
+  }
+
+  /** End the process in order: disks are flushed and closed. Killed when that takes longer than the limit. */
+  async quit(limitMs = 10_000): Promise<void> {
+    if (this.qmp.closed) return;
+    const gone = once(this.qmp, "close");
+    const timer = setTimeout(() => this.kill(), limitMs);
+    await this.qmp.execute("quit", {}, limitMs).catch(() => undefined);
+    if (!this.qmp.closed) await gone;
+    clearTimeout(timer);
+    await this.#exited();
+  }
+
+  /** Wait until the guest powered itself off. */
+  async ended(limitMs: number): Promise<boolean> {
+    if (!this.qmp.closed) {
+      const timer = AbortSignal.timeout(limitMs);
+      await once(this.qmp, "close", { signal: timer }).catch(() => undefined);
+    }
+    if (this.qmp.closed) await this.#exited();
+    return this.qmp.closed;
+  }
+
+  kill(): void {
+    try {
+      process.kill(this.pid, "SIGKILL");
+    } catch {
+      // it is gone already
+    }
+  }
+
+  /** Let go; the process runs on. */
+  detach(): void {
+    this.qmp.removeAllListeners();
+    this.qmp.close();
+    this.wire.close();
+  }
+
+  /** QMP closes a moment before the process is gone, and until then it holds the locks of its disk. */
+  async #exited(): Promise<void> {
+    for (let tries = 0; tries < 2000; tries++) {
+      if (!(await isQemu(this.pid, this.#paths.qmp))) return;
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    this.kill();
+  }
+
+  #moved(): Promise<void> {
+    let failure = false;
+    return this.qmp
+      .nextEvent((name, data) => {
+        failure = name === "MIGRATION" && data["status"] === "failed";
+        return failure || (name === "MIGRATION" && data["status"] === "completed");
+      }, MOVE_LIMIT_MS)
+      .then(() => {
+        if (failure) throw new QmpError("the device state could not be moved");
+      });
+  }
+}
+
+/** Whether the process is the QEMU of that socket: a pid alone may belong to somebody else by now. */
+async function isQemu(pid: number, qmpPath: string): Promise<boolean> {
+  const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
+  return command.includes(qmpPath);
+}
+
+function hostPortOf(usernet: string, guestPort: number): number | null {
+  for (const line of usernet.split("\n")) {
+    const found = /TCP\[HOST_FORWARD\]\s+\d+\s+\S+\s+(\d+)\s+\S+\s+(\d+)/.exec(line);
+    if (found?.[1] && Number(found[2]) === guestPort) return Number(found[1]);
+  }
+  return null;
+}

@@ -1,0 +1,109 @@
+/** The host's end of the virtio-serial port to PID 1 of a guest; the lines are described in `rouse-init.c`. */
+import { randomBytes } from "node:crypto";
+import type { Socket } from "node:net";
+import type { Identity, Listening } from "../driver.ts";
+import { connectUnix } from "./qmp.ts";
+
+interface Waiting {
+  readonly resolve: (values: string) => void;
+  readonly reject: (fault: Error) => void;
+  readonly timer: NodeJS.Timeout;
+}
+
+export class Wire {
+  readonly #socket: Socket;
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #run = randomBytes(4).toString("hex");
+  #next = 1;
+  #rest = "";
+  #up: (() => void)[] = [];
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.setEncoding("utf8");
+    socket.on("data", (text: string) => this.#read(text));
+    socket.on("error", () => undefined);
+    socket.on("close", () => this.#end());
+  }
+
+  static async open(path: string, limitMs = 10_000): Promise<Wire> {
+    return new Wire(await connectUnix(path, limitMs));
+  }
+
+  /** PID 1 finished its boot script. */
+  up(limitMs: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => reject(new Error(`the guest did not boot in ${limitMs / 1000} s`)), limitMs);
+      this.#up.push(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+
+  /** Clock, random numbers, identity. The line may be sent before the virtual CPUs run; it waits in QEMU then. */
+  async wake(identity: Identity, limitMs: number): Promise<void> {
+    const unixNs = BigInt(Math.round((performance.timeOrigin + performance.now()) * 1000)) * 1000n;
+    const fields = [identity.generation, unixNs, identity.hostname, randomBytes(16).toString("hex"), randomBytes(48).toString("hex")];
+    await this.#ask(`wake SEQ ${fields.join(" ")}`, limitMs);
+  }
+
+  async sync(limitMs: number): Promise<void> {
+    await this.#ask("sync SEQ", limitMs);
+  }
+
+  async off(limitMs: number): Promise<void> {
+    await this.#ask("off SEQ", limitMs);
+  }
+
+  async cpuTicks(): Promise<number> {
+    return Number(await this.#ask("cpu SEQ", 5000));
+  }
+
+  async listening(port: number): Promise<Listening> {
+    const answer = await this.#ask(`port SEQ ${port}`, 5000);
+    return answer === "1" ? "reachable" : answer === "2" ? "elsewhere" : "no";
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  #ask(line: string, limitMs: number): Promise<string> {
+    // A number of an earlier run may still be answered after a wake, so numbers carry the run they belong to.
+    const seq = `${this.#run}.${this.#next++}`;
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#waiting.delete(seq);
+        reject(new Error(`the guest did not answer "${line.split(" ")[0]}" in ${limitMs} ms`));
+      }, limitMs);
+      this.#waiting.set(seq, { resolve, reject, timer });
+      this.#socket.write(`${line.replace("SEQ", seq)}\n`);
+    });
+  }
+
+  #read(text: string): void {
+    this.#rest = (this.#rest + text).slice(-8192);
+    for (let end = this.#rest.indexOf("\n"); end >= 0; end = this.#rest.indexOf("\n")) {
+      const [word, seq, values] = this.#rest.slice(0, end).split(" ");
+      this.#rest = this.#rest.slice(end + 1);
+      if (word === "up") {
+        for (const resolve of this.#up.splice(0)) resolve();
+        continue;
+      }
+      const waiting = word === "ok" && seq !== undefined ? this.#waiting.get(seq) : undefined;
+      if (!waiting || seq === undefined) continue;
+      this.#waiting.delete(seq);
+      clearTimeout(waiting.timer);
+      waiting.resolve(values ?? "");
+    }
+  }
+
+  #end(): void {
+    for (const waiting of this.#waiting.values()) {
+      clearTimeout(waiting.timer);
+      waiting.reject(new Error("the machine ended"));
+    }
+    this.#waiting.clear();
+  }
+}

@@ -1,0 +1,55 @@
+/** `node main.ts`: run the host agent of this machine until it is told to end. */
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { loadConfig, type Config } from "./config.ts";
+import { startHostAgent } from "./host-agent.ts";
+import { buildImage } from "./images/build.ts";
+import { defaultRecipe } from "./images/recipe.ts";
+import type { Driver } from "./machine/driver.ts";
+import { FakeDriver } from "./machine/fake/driver.ts";
+import { chooseAccelerator } from "./machine/qemu/accelerator.ts";
+import { QemuDriver, qemuVersion } from "./machine/qemu/driver.ts";
+import { lineProgress } from "./progress.ts";
+import { shapeOf } from "./shape.ts";
+
+const log = (entry: object) => process.stderr.write(`${JSON.stringify({ at: new Date().toISOString(), ...entry })}\n`);
+
+/** Image, accelerator and golden state of the default shape: everything slow, before the host says it is there. */
+export async function makeDriver(config: Config): Promise<Driver> {
+  if (config.driver === "fake") return new FakeDriver(join(config.stateDir, "machines"));
+  const image = await buildImage(defaultRecipe, config.imagesDir, lineProgress);
+  const accelerator = await chooseAccelerator(image.kernel, image.initrd, config.accelerator);
+  log({ message: "accelerator", kind: accelerator.kind, reason: accelerator.reason });
+  const runDir = join(config.stateDir, "run");
+  await mkdir(runDir, { recursive: true, mode: 0o700 });
+  const driver = new QemuDriver(image, accelerator, await qemuVersion(), {
+    imagesDir: config.imagesDir,
+    machinesDir: join(config.stateDir, "machines"),
+    runDir,
+    spares: config.spares,
+    progress: lineProgress,
+  });
+  await driver.prepare(shapeOf({}));
+  return driver;
+}
+
+const config = loadConfig();
+const agent = await startHostAgent(config, await makeDriver(config), log);
+log({ message: "host agent is up", url: agent.url, hostId: config.hostId, accelerator: agent.driver.accelerator });
+// The launcher waits for this line.
+process.stdout.write(`${JSON.stringify({ url: agent.url, accelerator: agent.driver.accelerator })}\n`);
+
+let ending = false;
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.on(signal, () => {
+    if (ending) return;
+    ending = true;
+    agent.shutdown().then(
+      () => process.exit(0),
+      (fault: unknown) => {
+        log({ level: "error", fault: String(fault) });
+        process.exit(1);
+      },
+    );
+  });
+}

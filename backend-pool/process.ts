@@ -1,0 +1,43 @@
+/** Running other programs: argument lists only, never a shell line. */
+import { spawn } from "node:child_process";
+
+export interface RunOptions {
+  readonly cwd?: string;
+  readonly input?: string | Buffer;
+  readonly encoding?: "utf8" | "buffer";
+  readonly timeoutMs?: number;
+}
+
+export interface RunResult {
+  readonly stdout: string;
+  readonly raw: Buffer;
+}
+
+/**
+ * Run a program to its end.
+ * @throws Error with the end of its stderr when it fails, is missing, or outlasts `timeoutMs`
+ */
+export function run(program: string, args: readonly string[], options: RunOptions = {}): Promise<RunResult> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { cwd: options.cwd, stdio: ["pipe", "pipe", "pipe"] });
+    const out: Buffer[] = [];
+    let err = "";
+    const timer = options.timeoutMs === undefined ? undefined : setTimeout(() => child.kill("SIGKILL"), options.timeoutMs);
+    child.stdout.on("data", (chunk: Buffer) => out.push(chunk));
+    child.stderr.on("data", (chunk: Buffer) => {
+      err = (err + chunk.toString()).slice(-4000);
+    });
+    child.on("error", (fault: NodeJS.ErrnoException) => {
+      clearTimeout(timer);
+      reject(fault.code === "ENOENT" ? new Error(`${program} is not installed`, { cause: fault }) : fault);
+    });
+    child.on("close", (code, signal) => {
+      clearTimeout(timer);
+      const raw = Buffer.concat(out);
+      if (code === 0) resolve({ raw, stdout: options.encoding === "buffer" ? "" : raw.toString() });
+      else reject(new Error(`${program} ended with ${signal ?? code}: ${err.trim().slice(-1500)}`));
+    });
+    child.stdin.on("error", () => undefined); // a program may end without reading its input
+    child.stdin.end(options.input);
+  });
+}

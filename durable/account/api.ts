@@ -1,0 +1,23 @@
+/** What edge and sandboxes may ask of an account's object. */
+import type { ListQuery, Sandbox, SandboxList } from "../../sdk/contract/sandbox.ts";
+
+/** One sandbox as its object last described it. */
+export interface Summary {
+  readonly label: string;
+  /** Grows with every change of what is under the label; an older one is ignored. */
+  readonly sequence: number;
+  /** null: deleted. */
+  readonly sandbox: Sandbox | null;
+}
+
+export interface AccountApi {
+  /** The key's id when the hash (SHA-256, hex) belongs to a key of this account, else null. */
+  verifyKey(hash: string): Promise<string | null>;
+  applySummary(summary: Summary): Promise<void>;
+  /** Oldest first. null when the cursor is not one of ours. */
+  list(query: ListQuery): Promise<SandboxList | null>;
+}
+
+export function accountObject(namespace: DurableObjectNamespace<never>, account: string): AccountApi {
+  return namespace.getByName(account) as unknown as AccountApi;
+}

@@ -1,0 +1,47 @@
+/**
+ * The board of hosts: who reported last, and what. One small JSON value that the next heartbeats rebuild, which is why
+ * it is the one object made with itty-durable. Only `board-facade.ts` talks to it, and no client request reaches it.
+ */
+import { createDurable } from "itty-durable/itty-durable.js";
+
+/** A host that was silent for so long is forgotten, milliseconds. */
+const FORGET_MS = 7 * 86_400_000;
+
+interface Entry {
+  readonly seenAt: number;
+  readonly json: string;
+}
+
+interface Persisting {
+  state: { storage: DurableObjectStorage; written?: string };
+  getPersistable(): Record<string, unknown>;
+}
+
+const Base = createDurable({ autoPersist: true }) as unknown as new (state: DurableObjectState, env: object) => Persisting;
+
+export class HostBoard extends Base {
+  hosts: Record<string, Entry> = {};
+
+  /** Synchronous, as every method here: between read and write nothing may come in. */
+  beat(hostId: string, json: string): { ok: true } {
+    const now = Date.now();
+    const kept = Object.entries(this.hosts).filter(([, entry]) => now - entry.seenAt < FORGET_MS);
+    this.hosts = { ...Object.fromEntries(kept), [hostId]: { seenAt: now, json } };
+    return { ok: true };
+  }
+
+  list(): Entry[] {
+    return Object.keys(this.hosts)
+      .toSorted()
+      .flatMap((id) => this.hosts[id] ?? []);
+  }
+
+  /** Called after every request: a read that changed nothing must not cost a write. */
+  async persist(): Promise<void> {
+    const { state: _state, ...value } = this.getPersistable();
+    const text = JSON.stringify(value);
+    if (text === this.state.written) return;
+    this.state.written = text;
+    await this.state.storage.put("data", value);
+  }
+}

@@ -1,0 +1,84 @@
+/** What the edge may ask of a sandbox's object. Expected failures are answers: an error's class does not survive RPC. */
+import type { Failure } from "../../sdk/contract/error-codes.ts";
+import type { MachineEvent } from "../../sdk/contract/host.ts";
+import type { Access, CreateSandbox, DeletedSandbox, Preview, Sandbox, SandboxState, UpdateSandbox } from "../../sdk/contract/sandbox.ts";
+
+export type Result<T> = ({ readonly ok: true } & T) | { readonly ok: false; readonly failure: Failure };
+
+/** Common to all calls. */
+export interface Ask {
+  /** The id that is meant; null for whatever holds the name now. */
+  readonly id: string | null;
+}
+
+/** A call that changes something. */
+export interface Change extends Ask {
+  /** How long to wait for the change to be done, milliseconds; then the state so far is answered. */
+  readonly holdMs: number;
+  readonly idempotencyKey: string | null;
+  /** SHA-256 of route and body, which a repeated key must match. */
+  readonly fingerprint: string;
+}
+
+/** Facts that decide who may come in. They never need the machine. */
+export interface RouteFacts {
+  readonly id: string;
+  readonly state: SandboxState;
+  readonly generation: number;
+  readonly access: Access;
+  /** Ports opened by a preview. */
+  readonly ports: Readonly<Record<number, { readonly visibility: Access; readonly version: number }>>;
+}
+
+/** The right to talk to the running machine. */
+export interface RouteGrant {
+  readonly hostUrl: string;
+  readonly ticket: string;
+  /** Unix milliseconds. */
+  readonly ticketExpiresAt: number;
+}
+
+export interface RouteAsk extends Ask {
+  /** Wake a paused sandbox; without it there is a grant only while it runs. */
+  readonly wake: boolean;
+  /** Longest wait for a run under way, milliseconds. */
+  readonly waitMs: number;
+  /** Ask the host whether it really runs: it answered otherwise, or a body can be sent only once. */
+  readonly verify: boolean;
+}
+
+export type SandboxAnswer = Result<{ readonly sandbox: Sandbox }>;
+
+export interface PreviewTerms {
+  readonly ttlSeconds?: number | undefined;
+  readonly expiresAt?: string | undefined;
+}
+
+export interface SandboxApi {
+  /** @returns `name_taken`, `idempotency_key_reused`, `start_failed`, `no_capacity`, `no_host`, `host_unavailable` as failures */
+  create(input: CreateSandbox, change: Omit<Change, "id">): Promise<SandboxAnswer>;
+  get(ask: Ask): Promise<SandboxAnswer>;
+  /** The sandbox when it reaches the state, ends, or the time is up. */
+  waitFor(ask: Ask, state: SandboxState, waitMs: number): Promise<SandboxAnswer>;
+  update(input: UpdateSandbox, change: Change): Promise<SandboxAnswer>;
+  pause(change: Change): Promise<SandboxAnswer>;
+  wake(change: Change): Promise<SandboxAnswer>;
+  stop(change: Change): Promise<SandboxAnswer>;
+  restart(change: Change): Promise<SandboxAnswer>;
+  setRetention(days: number | null, change: Change): Promise<SandboxAnswer>;
+  remove(change: Change): Promise<Result<{ readonly deleted: DeletedSandbox }>>;
+  route(ask: RouteAsk): Promise<Result<{ readonly facts: RouteFacts; readonly grant: RouteGrant | null; readonly woken: boolean }>>;
+  openPort(port: number, visibility: Access | undefined, terms: PreviewTerms, ask: Ask): Promise<Result<{ readonly preview: Preview }>>;
+  listPorts(ask: Ask): Promise<Result<{ readonly previews: Preview[] }>>;
+  getPort(port: number, terms: PreviewTerms, ask: Ask): Promise<Result<{ readonly preview: Preview }>>;
+  rotatePort(port: number, ask: Ask): Promise<Result<{ readonly preview: Preview }>>;
+  closePort(port: number, ask: Ask): Promise<Result<{ readonly id: string; readonly sandboxId: string }>>;
+  /** A failure with `retryAfterMs` means: report it again. */
+  machineEvent(id: string, event: MachineEvent): Promise<Result<object>>;
+}
+
+/** The object of a label. */
+export function sandboxObject(namespace: DurableObjectNamespace<never>, account: string, label: string): SandboxApi {
+  // The platform's RPC types can't express open records such as `details`; the class implements this interface.
+  return namespace.getByName(`${account}/${label}`) as unknown as SandboxApi;
+}

@@ -1,0 +1,313 @@
+/**
+ * Makes a sandbox's life happen: commits what the table decides, drives host calls one at a time, keeps timers and the
+ * account's index true. Intent is stored before a host is called and the outcome is judged by what is stored then, so
+ * a crash at any point leaves a step that the alarm, or the next caller, drives again.
+ */
+import type { Failure } from "../../sdk/contract/error-codes.ts";
+import { accountObject } from "../account/api.ts";
+import { listHosts } from "../hosts/board-facade.ts";
+import { placeOn } from "../hosts/placement.ts";
+import { HostClient } from "./host-client.ts";
+import { hasStep, reduce, STEP_CHECK_MS, timersOf, type LifeEvent, type Outcome } from "./lifecycle.ts";
+import { toSandbox, type SandboxRecord } from "./record.ts";
+import { observed, runStep, unreachable } from "./step.ts";
+import { SandboxStore } from "./store.ts";
+import { Timers, type TimerKind } from "./timers.ts";
+
+/** How long answers with an Idempotency-Key are remembered, milliseconds. */
+export const ANSWERS_KEPT_MS = 86_400_000;
+/** An alarm that dies is followed by another after this, milliseconds. */
+const SAFETY_MS = 30_000;
+const INDEX_RETRY_MS = 2000;
+const CONFIGURE_RETRY_MS = 2000;
+/** Longest that an answer waits for the account's index, milliseconds. */
+const INDEX_WAIT_MS = 1000;
+
+type Watcher = (record: SandboxRecord) => void;
+
+export class Engine {
+  readonly timers: Timers;
+  readonly #ctx: DurableObjectState;
+  readonly #env: Env;
+  readonly #host: HostClient;
+  readonly #watchers = new Set<Watcher>();
+  #store: SandboxStore | null;
+  #driving: Promise<void> | null = null;
+  #pushing: Promise<void> | null = null;
+  #stepAbort: AbortController | null = null;
+  /** Tries that found no host; whoever waits learns of a new one. */
+  #failedTries = 0;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    this.#ctx = ctx;
+    this.#env = env;
+    this.#host = new HostClient(env.ROUSE_HOST_SECRET);
+    this.#store = SandboxStore.existing(ctx.storage);
+    this.timers = new Timers(ctx.storage);
+  }
+
+  /** null where nothing was ever created. */
+  get store(): SandboxStore | null {
+    return this.#store;
+  }
+
+  openStore(): SandboxStore {
+    this.#store ??= SandboxStore.create(this.#ctx.storage);
+    return this.#store;
+  }
+
+  record(): SandboxRecord | null {
+    return this.#store?.record() ?? null;
+  }
+
+  get failedTries(): number {
+    return this.#failedTries;
+  }
+
+  /** Put an event to the table and store what comes of it. Synchronous: nothing comes between reading and writing. */
+  commit(id: string, event: LifeEvent): Outcome {
+    const record = this.record();
+    if (record?.id !== id) {
+      return { ok: false, failure: { code: "sandbox_gone", message: "The sandbox was deleted." } };
+    }
+    const outcome = reduce(record.life, event, Date.now());
+    if (!outcome.ok || !outcome.changed) return outcome;
+    this.save({ ...record, life: outcome.life });
+    if (event.type === "stop" || event.type === "delete") this.#stepAbort?.abort();
+    return outcome;
+  }
+
+  /** Store a record with its timers, and tell whoever waits and the account. */
+  save(record: SandboxRecord): void {
+    const store = this.openStore();
+    const { step, retention } = timersOf(record.life);
+    store.transaction(() => {
+      store.saveRecord(record);
+      store.nextSequence();
+      this.timers.set("step", step);
+      this.timers.set("retention", retention);
+      this.timers.set("configure", record.configurePending && record.life.state === "running" ? Date.now() + CONFIGURE_RETRY_MS : null);
+      this.timers.atLatest("outbox", Date.now() + INDEX_RETRY_MS);
+    });
+    this.timers.arm();
+    for (const watcher of [...this.#watchers]) watcher(record);
+    this.background(this.pushIndex());
+  }
+
+  background(work: Promise<unknown>): void {
+    this.#ctx.waitUntil(work.catch((fault: unknown) => console.error(JSON.stringify({ level: "error", fault: String(fault) }))));
+  }
+
+  /** The record as soon as `done` holds for it, or when the time is up. */
+  until(done: (record: SandboxRecord) => boolean, waitMs: number): Promise<SandboxRecord | null> {
+    const record = this.record();
+    if (!record || done(record) || waitMs <= 0) return Promise.resolve(record);
+    return new Promise((resolve) => {
+      const finish = (last: SandboxRecord | null) => {
+        clearTimeout(timer);
+        this.#watchers.delete(watcher);
+        resolve(last);
+      };
+      const watcher = (changed: SandboxRecord) => {
+        if (done(changed)) finish(changed);
+      };
+      const timer = setTimeout(() => finish(this.record()), waitMs);
+      this.#watchers.add(watcher);
+    });
+  }
+
+  /** Make host calls until no step is due or no host answers. Concurrent callers share one run. */
+  drive(): Promise<void> {
+    this.#driving ??= this.#drive().finally(() => {
+      this.#driving = null;
+    });
+    return this.#driving;
+  }
+
+  async #drive(): Promise<void> {
+    for (;;) {
+      const record = this.record();
+      if (!record) return;
+      if (!hasStep(record.life)) {
+        if (record.configurePending && record.life.state === "running") await this.configure();
+        return;
+      }
+      const event = await this.#step(record);
+      if (event.type === "unreachable") this.#failedTries++;
+      const outcome = this.commit(record.id, event);
+      const after = this.record();
+      const moved = after?.life.state !== record.life.state || after.life.generation !== record.life.generation || !hasStep(after.life);
+      if (moved || event.type === "pauseRefused") continue;
+      if (event.type !== "unreachable" && outcome.ok && !outcome.changed) {
+        this.#failedTries++;
+        const message = `The host reports ${event.type} of a sandbox that is ${record.life.state}.`;
+        this.commit(record.id, unreachable(record, { code: "host_unavailable", message }));
+      }
+      return;
+    }
+  }
+
+  async #step(record: SandboxRecord): Promise<LifeEvent> {
+    const abort = new AbortController();
+    this.#stepAbort = abort;
+    try {
+      if (!record.host) return await this.#place(record, abort.signal);
+      const event = await runStep(this.#host, record.host.url, record, abort.signal);
+      if (event.type !== "unreachable" || abort.signal.aborted) return event;
+      const moved = await this.#moved(record);
+      return moved ? await runStep(this.#host, moved, record, abort.signal) : event;
+    } finally {
+      this.#stepAbort = null;
+    }
+  }
+
+  /** Choose the host, once for the sandbox's whole life. */
+  async #place(record: SandboxRecord, signal: AbortSignal): Promise<LifeEvent> {
+    if (record.life.state === "deleted") return { type: "purged" };
+    if (record.life.state === "stopping") return { type: "stopped", generation: record.life.generation };
+    const hosts = await listHosts(this.#env.HOSTS, Date.now());
+    const chosen = placeOn(hosts, record.shape);
+    if (!chosen) {
+      const images = [...new Set(hosts.flatMap((host) => (host.live ? host.images : [])))];
+      const failure: Failure =
+        images.length === 0
+          ? { code: "no_host", message: "No host is up.", retryAfterMs: 2000 }
+          : { code: "invalid_image", message: `No host has the image ${record.shape.image}.`, details: { images } };
+      return { type: "runFailed", generation: record.life.generation, memory: "none", nothingMade: true, failure };
+    }
+    const current = this.record();
+    // Deleted or stopped while the board was asked: then no host must learn of it.
+    if (current?.id !== record.id || current.life.state !== record.life.state) {
+      return unreachable(record, { code: "host_unavailable", message: "The sandbox changed." });
+    }
+    const placed = { ...current, host: { id: chosen.hostId, url: chosen.url } };
+    this.save(placed);
+    return runStep(this.#host, chosen.url, placed, signal);
+  }
+
+  /** A host may come back under another address. The new one, when it did. */
+  async #moved(record: SandboxRecord): Promise<string | null> {
+    const { host } = record;
+    if (!host) return null;
+    const found = (await listHosts(this.#env.HOSTS, Date.now())).find((one) => one.hostId === host.id);
+    const current = this.record();
+    if (!found || found.url === host.url || current?.id !== record.id) return null;
+    this.save({ ...current, host: { id: host.id, url: found.url } });
+    return found.url;
+  }
+
+  /** Ask the host whether a sandbox that should run does, and take note. A failure says that it can't be known. */
+  async verify(record: SandboxRecord): Promise<Failure | null> {
+    if (!record.host) return null;
+    let seen = await this.#host.get(record.host.url, record.id);
+    if (!seen.ok && !seen.reached) {
+      const moved = await this.#moved(record);
+      if (moved) seen = await this.#host.get(moved, record.id);
+    }
+    if (seen.ok) {
+      const event = observed(record, seen.value);
+      if (event.type === "unreachable") return event.failure;
+      this.commit(record.id, event);
+      return null;
+    }
+    if (seen.reached && seen.failure.code === "not_found") {
+      this.commit(record.id, { type: "ended", generation: record.life.generation, reason: "host_lost" });
+      return null;
+    }
+    return { ...seen.failure, code: "host_unavailable", retryAfterMs: seen.failure.retryAfterMs ?? 1000 };
+  }
+
+  /** Give the running machine the settings it does not have yet. */
+  async configure(): Promise<void> {
+    const record = this.record();
+    if (!record?.configurePending || record.life.state !== "running" || !record.host) return;
+    const body = { generation: record.life.generation, env: { ...record.env }, idlePauseSeconds: record.idlePauseSeconds };
+    const answer = await this.#host.act(record.host.url, record.id, "configure", body);
+    const now = this.record();
+    if (!answer.ok || now?.id !== record.id) return;
+    // Changed again meanwhile: the newer settings are still to be told.
+    if (JSON.stringify([now.env, now.idlePauseSeconds]) === JSON.stringify([record.env, record.idlePauseSeconds])) {
+      this.save({ ...now, configurePending: false });
+    }
+  }
+
+  /** Tell the account's index what is new, until it has taken note. */
+  pushIndex(): Promise<void> {
+    this.#pushing ??= this.#pushIndex().finally(() => {
+      this.#pushing = null;
+    });
+    return this.#pushing;
+  }
+
+  /** Before an answer: a list that is read after it shows the change. */
+  async indexed(): Promise<void> {
+    const late = Promise.withResolvers<void>();
+    const timer = setTimeout(late.resolve, INDEX_WAIT_MS);
+    await Promise.race([this.pushIndex(), late.promise]);
+    clearTimeout(timer);
+  }
+
+  async #pushIndex(): Promise<void> {
+    for (;;) {
+      const record = this.record();
+      const { sequence, acknowledged } = this.#store?.outbox() ?? { sequence: 0, acknowledged: 0 };
+      if (!record || sequence === acknowledged) {
+        this.timers.set("outbox", null);
+        this.timers.arm();
+        return;
+      }
+      const deleted = record.life.state === "deleted";
+      const sandbox = deleted ? null : toSandbox(record, urlParts(this.#env));
+      try {
+        await accountObject(this.#env.ACCOUNT, record.account).applySummary({ label: record.label, sequence, sandbox });
+      } catch {
+        this.timers.set("outbox", Date.now() + INDEX_RETRY_MS);
+        this.timers.arm();
+        return;
+      }
+      this.#store?.acknowledge(sequence);
+    }
+  }
+
+  async alarm(): Promise<void> {
+    if (!this.#store) return;
+    await this.timers.fired(Date.now() + SAFETY_MS);
+    for (const kind of this.timers.due(Date.now())) {
+      try {
+        await this.#run(kind);
+      } catch (fault) {
+        console.error(JSON.stringify({ level: "error", timer: kind, fault: String(fault) }));
+        this.timers.set(kind, Date.now() + SAFETY_MS);
+      }
+    }
+    this.timers.arm();
+  }
+
+  async #run(kind: TimerKind): Promise<void> {
+    const record = this.record();
+    switch (kind) {
+      case "step":
+        if (this.#driving) this.timers.set("step", Date.now() + STEP_CHECK_MS);
+        else await this.drive();
+        return;
+      case "retention":
+        if (record && this.commit(record.id, { type: "expire" }).ok) await this.drive();
+        return;
+      case "outbox":
+        return this.pushIndex();
+      case "configure":
+        this.timers.set("configure", Date.now() + CONFIGURE_RETRY_MS);
+        if (record?.configurePending && record.life.state === "running") await this.configure();
+        else this.timers.set("configure", null);
+        return;
+      case "answers": {
+        const oldest = this.#store?.forgetAnswers(Date.now() - ANSWERS_KEPT_MS) ?? null;
+        this.timers.set("answers", oldest === null ? null : oldest + ANSWERS_KEPT_MS);
+      }
+    }
+  }
+}
+
+export function urlParts(env: Env): { scheme: string; domain: string } {
+  return { scheme: env.ROUSE_SCHEME, domain: env.ROUSE_DOMAIN };
+}

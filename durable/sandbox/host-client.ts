@@ -1,0 +1,73 @@
+/** Control calls to a host agent: bearer, time limits, answers parsed by the contract. */
+import { isErrorCode, type Failure } from "../../sdk/contract/error-codes.ts";
+import { ErrorBody } from "../../sdk/contract/errors.ts";
+import { hostHeaders, hostPaths, Machine, type MachineVerb } from "../../sdk/contract/host.ts";
+
+/** Longest time of each call, milliseconds. The first create or boot of a shape builds its golden image. */
+const LIMIT_MS = { create: 180_000, boot: 180_000, wake: 60_000, pause: 60_000, stop: 60_000, destroy: 60_000, get: 10_000, configure: 15_000 } as const;
+
+/** `reached` is false when it is not known whether the host took the call. */
+export type HostAnswer<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly reached: boolean; readonly failure: Failure };
+
+export class HostClient {
+  readonly #secret: string;
+
+  constructor(secret: string) {
+    this.#secret = secret;
+  }
+
+  create(hostUrl: string, id: string, body: object, signal: AbortSignal): Promise<HostAnswer<Machine>> {
+    return this.#machine(hostUrl, "PUT", hostPaths.machine(id), body, LIMIT_MS.create, signal);
+  }
+
+  act(hostUrl: string, id: string, verb: Exclude<MachineVerb, "settle">, body: object, signal?: AbortSignal): Promise<HostAnswer<Machine>> {
+    return this.#machine(hostUrl, "POST", hostPaths.act(id, verb), body, LIMIT_MS[verb], signal);
+  }
+
+  get(hostUrl: string, id: string, signal?: AbortSignal): Promise<HostAnswer<Machine>> {
+    return this.#machine(hostUrl, "GET", hostPaths.machine(id), undefined, LIMIT_MS.get, signal);
+  }
+
+  async destroy(hostUrl: string, id: string, signal: AbortSignal): Promise<HostAnswer<null>> {
+    const answer = await this.#call(hostUrl, "DELETE", hostPaths.machine(id), undefined, LIMIT_MS.destroy, signal);
+    return answer.ok ? { ok: true, value: null } : answer;
+  }
+
+  async #machine(hostUrl: string, method: string, path: string, body: object | undefined, limitMs: number, signal?: AbortSignal): Promise<HostAnswer<Machine>> {
+    const answer = await this.#call(hostUrl, method, path, body, limitMs, signal);
+    if (!answer.ok) return answer;
+    const machine = Machine.safeParse(answer.value);
+    if (machine.success) return { ok: true, value: machine.data };
+    return unavailable("The host's answer is not what this edge understands.");
+  }
+
+  async #call(hostUrl: string, method: string, path: string, body: object | undefined, limitMs: number, signal?: AbortSignal): Promise<HostAnswer<unknown>> {
+    const limit = AbortSignal.timeout(limitMs);
+    try {
+      const response = await fetch(hostUrl + path, {
+        method,
+        headers: {
+          authorization: `Bearer ${this.#secret}`,
+          [hostHeaders.requestId]: crypto.randomUUID(),
+          ...(body ? { "content-type": "application/json" } : {}),
+        },
+        ...(body ? { body: JSON.stringify(body) } : {}),
+        signal: signal ? AbortSignal.any([signal, limit]) : limit,
+      });
+      const value: unknown = await response.json();
+      if (response.ok) return { ok: true, value };
+      const parsed = ErrorBody.safeParse(value);
+      if (!parsed.success) return unavailable(`The host answered ${response.status}.`);
+      const { code, message, details, retryAfterMs } = parsed.data.error;
+      return { ok: false, reached: true, failure: { code: isErrorCode(code) ? code : "internal_error", message, details, retryAfterMs } };
+    } catch {
+      return unavailable(limit.aborted ? `The host did not answer within ${limitMs / 1000} s.` : "The host does not answer.");
+    }
+  }
+}
+
+function unavailable(message: string): HostAnswer<never> {
+  return { ok: false, reached: false, failure: { code: "host_unavailable", message, retryAfterMs: 1000 } };
+}

@@ -1,0 +1,303 @@
+/**
+ * The life of a sandbox as a table: state and event in, next state and what to do out. Pure.
+ *
+ * Invariants, each a property test:
+ * - generation only grows, and grows with every run (create, wake, boot);
+ * - at most one incarnation runs: only the current generation is ever reported as running;
+ * - every state on the way to another has a timer (`timersOf`), and so has a deleted sandbox that a host still holds;
+ * - a repeated event, or one of an older generation, changes nothing;
+ * - deleted is final, and delete works from every state.
+ */
+import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
+import type { SandboxState, StopReason } from "../../sdk/contract/sandbox.ts";
+
+/** How the current generation began, or begins. */
+export type RunKind = "create" | "wake" | "boot";
+
+/** What the table decides about. All times are Unix milliseconds. */
+export interface Life {
+  readonly state: SandboxState;
+  readonly generation: number;
+  readonly run: RunKind;
+  /** Why the pause under way was begun. */
+  readonly pauseReason: "idle" | "requested" | null;
+  /** Somebody wants the sandbox awake as soon as the pause under way ends. */
+  readonly wakeAfterPause: boolean;
+  /** Tries of the step under way that found no host. */
+  readonly attempts: number;
+  /** When the step under way is looked at again; null when none is. */
+  readonly nextTryAt: number | null;
+  /** The host holds a disk of this sandbox. */
+  readonly diskKept: boolean;
+  /** A host may still hold something of a deleted sandbox. */
+  readonly purgePending: boolean;
+  readonly retentionDays: number;
+  readonly readyAt: number | null;
+  readonly lastActiveAt: number | null;
+  readonly pausedAt: number | null;
+  readonly endedAt: number | null;
+  readonly stopReason: StopReason | null;
+  readonly memoryRestored: boolean | null;
+  /** Why the last step failed; null after one that worked. */
+  readonly failure: Failure | null;
+}
+
+/** What happened, or what somebody asks for. Events with a generation come from a host. */
+export type LifeEvent =
+  | { readonly type: "wake" }
+  | { readonly type: "restart" }
+  | { readonly type: "pause"; readonly reason: "idle" | "requested" }
+  | { readonly type: "stop" }
+  | { readonly type: "delete" }
+  | { readonly type: "expire" }
+  | { readonly type: "ran"; readonly generation: number; readonly lastActiveAt: number }
+  | {
+      readonly type: "runFailed";
+      readonly generation: number;
+      /** Whether the RAM of before can still be loaded. */
+      readonly memory: "saved" | "none";
+      /** No host took the machine: nothing of it exists. */
+      readonly nothingMade: boolean;
+      readonly failure: Failure;
+    }
+  | { readonly type: "paused"; readonly generation: number; readonly reason?: StopReason; readonly lastActiveAt?: number }
+  | { readonly type: "pauseRefused"; readonly generation: number }
+  | { readonly type: "pauseFailed"; readonly generation: number; readonly failure: Failure }
+  | { readonly type: "stopped"; readonly generation: number }
+  | { readonly type: "ended"; readonly generation: number; readonly reason: StopReason }
+  | { readonly type: "unreachable"; readonly generation: number; readonly from: SandboxState; readonly failure: Failure }
+  | { readonly type: "purged" };
+
+export type Outcome =
+  | { readonly ok: true; readonly life: Life; readonly changed: boolean }
+  | { readonly ok: false; readonly failure: Failure };
+
+/** A step that nobody reported on for so long is looked at by the alarm. */
+export const STEP_CHECK_MS = 5000;
+const RETRY_MS = [500, 1000, 2000, 4000, 8000, 15_000, 30_000] as const;
+const DAY_MS = 86_400_000;
+
+/** A state on the way to another: a host call is under way or due. */
+export function isTransitional(state: SandboxState): boolean {
+  return state === "starting" || state === "resuming" || state === "pausing" || state === "stopping";
+}
+
+/** Whether a host call is due. */
+export function hasStep(life: Life): boolean {
+  return isTransitional(life.state) || (life.state === "deleted" && life.purgePending);
+}
+
+/** The life of a sandbox that is being made. */
+export function newLife(retentionDays: number, now: number): Life {
+  return {
+    state: "starting",
+    generation: 1,
+    run: "create",
+    pauseReason: null,
+    wakeAfterPause: false,
+    attempts: 0,
+    nextTryAt: now + STEP_CHECK_MS,
+    diskKept: false,
+    purgePending: false,
+    retentionDays,
+    readyAt: null,
+    lastActiveAt: null,
+    pausedAt: null,
+    endedAt: null,
+    stopReason: null,
+    memoryRestored: null,
+    failure: null,
+  };
+}
+
+/** When each timer is due; null for none. */
+export function timersOf(life: Life): { readonly step: number | null; readonly retention: number | null } {
+  return { step: hasStep(life) ? life.nextTryAt : null, retention: pausedExpiresAt(life) };
+}
+
+/** When a paused state ends; null in other states. */
+export function pausedExpiresAt(life: Life): number | null {
+  if (life.state !== "paused" || life.pausedAt === null) return null;
+  return life.pausedAt + life.retentionDays * DAY_MS;
+}
+
+type Handler<E extends LifeEvent> = (life: Life, event: E, now: number) => Life | Failure;
+type Row<E extends LifeEvent> = Partial<Record<SandboxState, Handler<E>>>;
+type Table = { readonly [T in LifeEvent["type"]]: Row<Extract<LifeEvent, { type: T }>> };
+
+const same = (life: Life): Life => life;
+
+const enter = (life: Life, state: SandboxState, now: number, change: Partial<Life> = {}): Life => ({
+  ...life,
+  pauseReason: null,
+  wakeAfterPause: false,
+  attempts: 0,
+  nextTryAt: isTransitional(state) ? now + STEP_CHECK_MS : null,
+  ...change,
+  state,
+});
+
+const resume = (life: Life, now: number, change: Partial<Life> = {}): Life =>
+  enter(life, "resuming", now, { ...change, generation: life.generation + 1, run: "wake", failure: null });
+
+const boot = (life: Life, now: number, change: Partial<Life> = {}): Life =>
+  enter(life, "starting", now, {
+    endedAt: null,
+    failure: null,
+    ...change,
+    generation: life.generation + 1,
+    run: life.diskKept ? "boot" : "create",
+    pausedAt: null,
+  });
+
+const toPaused = (life: Life, reason: StopReason, now: number, lastActiveAt?: number): Life => {
+  const paused = enter(life, "paused", now, {
+    pausedAt: now,
+    stopReason: reason,
+    failure: null,
+    lastActiveAt: lastActiveAt ?? life.lastActiveAt,
+  });
+  return life.state === "pausing" && life.wakeAfterPause ? resume(paused, now) : paused;
+};
+
+const toStopped = (life: Life, reason: StopReason, now: number, change: Partial<Life> = {}): Life =>
+  enter(life, "stopped", now, { stopReason: reason, endedAt: now, pausedAt: null, ...change });
+
+const toRunning = (life: Life, lastActiveAt: number, now: number): Life =>
+  enter(life, "running", now, {
+    diskKept: true,
+    readyAt: life.readyAt ?? now,
+    lastActiveAt,
+    pausedAt: null,
+    endedAt: null,
+    failure: null,
+    memoryRestored: life.run === "create" ? null : life.run === "wake",
+  });
+
+const toDeleted = (life: Life, now: number, change: Partial<Life> = {}): Life =>
+  enter(life, "deleted", now, {
+    endedAt: life.endedAt ?? now,
+    pausedAt: null,
+    purgePending: true,
+    nextTryAt: now + STEP_CHECK_MS,
+    ...change,
+  });
+
+const wait = (life: Life, event: { failure: Failure }, now: number): Life => ({
+  ...life,
+  attempts: life.attempts + 1,
+  nextTryAt: now + (RETRY_MS[Math.min(life.attempts, RETRY_MS.length - 1)] ?? 30_000),
+  failure: event.failure,
+});
+
+const remove = (life: Life, _event: LifeEvent, now: number): Life => toDeleted(life, now);
+const halt = (life: Life, _event: LifeEvent, now: number): Life =>
+  enter(life, "stopping", now, { stopReason: "requested", failure: null });
+const restart = (life: Life, _event: LifeEvent, now: number): Life => boot(life, now);
+const crash = (life: Life, event: { reason: StopReason }, now: number): Life => toStopped(life, event.reason, now);
+
+function failure(code: ErrorCode, message: string, state: SandboxState): Failure {
+  return { code, message, details: { state } };
+}
+const stoppedAlready = (life: Life): Failure =>
+  failure("sandbox_stopped", "The sandbox is stopped: its disk is kept, its RAM is not.", life.state);
+
+/** What is not here is a conflict for an asker, and nothing for a host's report. */
+const table: Table = {
+  wake: {
+    paused: (life, _event, now) => resume(life, now),
+    pausing: (life) => ({ ...life, wakeAfterPause: true }),
+    starting: same,
+    resuming: same,
+    running: same,
+    stopping: stoppedAlready,
+    stopped: stoppedAlready,
+  },
+  restart: { stopped: restart, running: restart, paused: restart, starting: same, resuming: same },
+  pause: {
+    running: (life, event, now) => enter(life, "pausing", now, { pauseReason: event.reason, failure: null }),
+    // Who asks outright does not care whether it was idle.
+    pausing: (life, event) =>
+      event.reason === "requested" && life.pauseReason === "idle" ? { ...life, pauseReason: "requested" } : life,
+    paused: same,
+    stopping: (life) => failure("not_running", "The sandbox is stopping.", life.state),
+    stopped: (life) => failure("not_running", "The sandbox is stopped.", life.state),
+  },
+  stop: { starting: halt, running: halt, pausing: halt, paused: halt, resuming: halt, stopping: same, stopped: same },
+  delete: {
+    starting: remove,
+    running: remove,
+    pausing: remove,
+    paused: remove,
+    resuming: remove,
+    stopping: remove,
+    stopped: remove,
+    deleted: same,
+  },
+  expire: {
+    paused: (life, _event, now) =>
+      (pausedExpiresAt(life) ?? Infinity) <= now ? toDeleted(life, now, { stopReason: "paused_expired" }) : life,
+  },
+  ran: {
+    starting: (life, event, now) => toRunning(life, event.lastActiveAt, now),
+    resuming: (life, event, now) => toRunning(life, event.lastActiveAt, now),
+  },
+  runFailed: {
+    starting: (life, event, now) => {
+      if (life.run === "create" && event.nothingMade) {
+        return toDeleted(life, now, { purgePending: false, nextTryAt: null, stopReason: "startup_failed", failure: event.failure });
+      }
+      return toStopped(life, "startup_failed", now, { failure: event.failure });
+    },
+    resuming: (life, event, now) => {
+      if (event.memory === "saved") return enter(life, "paused", now, { pausedAt: life.pausedAt ?? now, failure: event.failure });
+      return boot(life, now, { stopReason: "wake_failed", failure: event.failure });
+    },
+  },
+  paused: {
+    pausing: (life, event, now) => toPaused(life, event.reason ?? life.pauseReason ?? "requested", now, event.lastActiveAt),
+    running: (life, event, now) => toPaused(life, event.reason ?? "requested", now, event.lastActiveAt),
+  },
+  pauseRefused: {
+    // Asked outright meanwhile: the pause goes on, and is driven again without the condition.
+    pausing: (life, _event, now) => (life.pauseReason === "requested" ? { ...life } : enter(life, "running", now)),
+  },
+  pauseFailed: { pausing: (life, event, now) => enter(life, "running", now, { failure: event.failure }) },
+  stopped: { stopping: (life, _event, now) => toStopped(life, life.stopReason ?? "requested", now, { failure: null }) },
+  ended: {
+    running: crash,
+    pausing: (life, event, now) =>
+      life.wakeAfterPause ? boot(life, now, { stopReason: event.reason }) : toStopped(life, event.reason, now),
+    paused: crash,
+    stopping: (life, _event, now) => toStopped(life, life.stopReason ?? "requested", now),
+  },
+  unreachable: {
+    starting: wait,
+    resuming: wait,
+    pausing: wait,
+    stopping: wait,
+    deleted: (life, event, now) => (life.purgePending ? wait(life, event, now) : life),
+  },
+  purged: { deleted: (life) => (life.purgePending ? { ...life, purgePending: false, nextTryAt: null } : life) },
+};
+
+/** The next life. A request that the table has no answer to is a typed conflict; such a report changes nothing. */
+export function reduce(life: Life, event: LifeEvent, now: number): Outcome {
+  const isReport = "generation" in event;
+  if (isReport && event.generation !== life.generation) return { ok: true, life, changed: false };
+  if (event.type === "unreachable" && event.from !== life.state) return { ok: true, life, changed: false };
+  const handler = handlerOf(event, life.state);
+  if (!handler) {
+    if (isReport || event.type === "purged" || event.type === "expire") return { ok: true, life, changed: false };
+    if (life.state === "deleted") return { ok: false, failure: failure("sandbox_gone", "The sandbox was deleted.", life.state) };
+    return { ok: false, failure: failure("conflict", `Cannot ${event.type} a sandbox that is ${life.state}.`, life.state) };
+  }
+  const next = handler(life, event, now);
+  if ("code" in next) return { ok: false, failure: next };
+  return { ok: true, life: next, changed: next !== life };
+}
+
+function handlerOf(event: LifeEvent, state: SandboxState): Handler<LifeEvent> | undefined {
+  // The row belongs to the event's own type, which the compiler can't follow through a union.
+  return table[event.type][state] as Handler<LifeEvent> | undefined;
+}

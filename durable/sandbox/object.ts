@@ -1,0 +1,435 @@
+/** The object of one sandbox name: decides whether and where its machine runs. Bytes never pass through it. */
+import { DurableObject } from "cloudflare:workers";
+import type { Failure } from "../../sdk/contract/error-codes.ts";
+import { AGENT_PORT } from "../../sdk/contract/guest-limits.ts";
+import type { MachineEvent } from "../../sdk/contract/host.ts";
+import { newSandboxId } from "../../sdk/contract/names.ts";
+import { defaults, Env as EnvSchema, type Access, type CreateSandbox, type DeletedSandbox, type Preview, type SandboxState, type UpdateSandbox } from "../../sdk/contract/sandbox.ts";
+import { sign, signingKey, type SigningKey } from "../../sdk/contract/ticket.ts";
+import type { Ask, Change, PreviewTerms, Result, RouteAsk, RouteFacts, RouteGrant, SandboxAnswer, SandboxApi } from "./api.ts";
+import { ANSWERS_KEPT_MS, Engine, urlParts } from "./engine.ts";
+import { isTransitional, type LifeEvent } from "./lifecycle.ts";
+import { toPreview, tokenEnd, visibilityOf } from "./previews.ts";
+import { newRecord, toDeleted, toSandbox, type SandboxRecord } from "./record.ts";
+import type { PreviewRow, SandboxStore } from "./store.ts";
+
+/** How long a ticket is good, milliseconds. */
+export const TICKET_MS = 300_000;
+/** A change that has to wait for another first waits at least so long, milliseconds. */
+const TURN_MS = 30_000;
+
+type Found = { readonly ok: true; readonly store: SandboxStore; readonly record: SandboxRecord } | { readonly ok: false; readonly failure: Failure };
+
+export class SandboxObject extends DurableObject<Env> implements SandboxApi {
+  readonly #engine: Engine;
+  readonly #underWay = new Map<string, Promise<SandboxAnswer>>();
+  #ticketKey: Promise<SigningKey> | undefined;
+  #linkKey: Promise<SigningKey> | undefined;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#engine = new Engine(ctx, env);
+  }
+
+  override async alarm(): Promise<void> {
+    await this.#engine.alarm();
+  }
+
+  async create(input: CreateSandbox, change: Omit<Change, "id">): Promise<SandboxAnswer> {
+    const store = this.#engine.openStore();
+    const key = change.idempotencyKey;
+    for (;;) {
+      const record = store.record();
+      const known = key === null ? null : store.answer(key);
+      if (known && known.fingerprint !== change.fingerprint) return refuse("idempotency_key_reused", "The Idempotency-Key was used for another request.");
+      if (known && known.sandboxId === record?.id && record.life.state !== "deleted") {
+        // Not done when last heard of: a creation that failed is tried again.
+        const again = known.answer === null ? this.#revive(record, change.holdMs) : this.#settle(record.id, "running", change.holdMs);
+        return replayed(await again);
+      }
+      if (known?.answer) return replayed(JSON.parse(known.answer) as SandboxAnswer);
+      if (record && record.life.state !== "deleted") {
+        if (!input.getOrCreate) {
+          return refuse("name_taken", `The name is held by ${record.id}.`, { sandboxId: record.id });
+        }
+        const answer = await this.#revive(record, change.holdMs);
+        // Deleted while it was being woken: the name is free again.
+        if (!answer.ok && answer.failure.code === "sandbox_gone") continue;
+        return answer.ok ? { ok: true, sandbox: { ...answer.sandbox, reused: true } } : answer;
+      }
+      if (record?.life.purgePending) {
+        // Two machines must never run under one name, so the old one's end comes first.
+        await this.#engine.drive();
+        const left = store.record();
+        if (left?.id === record.id && left.life.purgePending) return { ok: false, failure: left.life.failure ?? hostUnavailable };
+        continue;
+      }
+      return this.#make(store, input, change, record);
+    }
+  }
+
+  async #make(store: SandboxStore, input: CreateSandbox, change: Omit<Change, "id">, last: SandboxRecord | null): Promise<SandboxAnswer> {
+    const { account, label } = identityOf(this.ctx.id.name);
+    const record = newRecord(input, { id: newSandboxId(label), account, label }, (last?.accessVersion ?? 0) + 1, Date.now());
+    const key = change.idempotencyKey;
+    store.transaction(() => {
+      if (last) store.savePast(toDeleted(last));
+      store.removePreviews();
+      if (key !== null) this.#remember(store, key, change.fingerprint, record.id, null);
+      this.#engine.save(record);
+    });
+    const answer = await this.#settle(record.id, "running", change.holdMs);
+    if (key !== null && answer.ok) this.#remember(store, key, change.fingerprint, record.id, answer);
+    // What left nothing behind may be tried again under the same key.
+    if (key !== null && store.record()?.life.state === "deleted") store.removeAnswer(key);
+    return answer;
+  }
+
+  async get({ id }: Ask): Promise<SandboxAnswer> {
+    const found = this.#find(id);
+    return found.ok ? this.#show(found.record) : found;
+  }
+
+  async waitFor({ id }: Ask, state: SandboxState, waitMs: number): Promise<SandboxAnswer> {
+    const found = this.#find(id);
+    if (!found.ok) return found;
+    const done = (record: SandboxRecord) =>
+      record.id !== found.record.id || record.life.state === state || record.life.state === "stopped" || record.life.state === "deleted";
+    await this.#engine.until(done, waitMs);
+    return this.get({ id: found.record.id });
+  }
+
+  async update(input: UpdateSandbox, change: Change): Promise<SandboxAnswer> {
+    return this.#once(change, async (record) => {
+      if (input.name !== undefined && input.name !== record.name) {
+        return refuse("unavailable", "A sandbox keeps the name it was created with.");
+      }
+      const env = { ...record.env };
+      for (const [name, value] of Object.entries(input.env ?? {})) {
+        if (value === null) delete env[name];
+        else env[name] = value;
+      }
+      const checked = EnvSchema.safeParse(env);
+      if (!checked.success) {
+        const issues = checked.error.issues.map(({ message }) => ({ path: "env", message }));
+        return refuse("invalid_request", `The variables are not valid: ${issues.map((issue) => issue.message).join("; ")}`, { issues });
+      }
+      const told = input.env !== undefined || input.idlePauseSeconds !== undefined;
+      const live = record.life.state === "running" || isTransitional(record.life.state);
+      const closing = input.access === "private" && record.access === "public";
+      this.#engine.save({
+        ...record,
+        env,
+        labels: input.labels ?? record.labels,
+        autoWake: input.autoWake ?? record.autoWake,
+        idlePauseSeconds: input.idlePauseSeconds ?? record.idlePauseSeconds,
+        access: input.access ?? record.access,
+        accessVersion: record.accessVersion + (closing ? 1 : 0),
+        persistent: input.persistent ?? record.persistent,
+        configurePending: record.configurePending || (told && live),
+      });
+      if (told && record.life.state === "running") await this.#engine.configure();
+      await this.#engine.indexed();
+      return this.get({ id: record.id });
+    });
+  }
+
+  async pause(change: Change): Promise<SandboxAnswer> {
+    return this.#once(change, async (record) => {
+      await this.#turn(record, ["starting", "resuming"], change.holdMs);
+      return this.#ask(record.id, { type: "pause", reason: "requested" }, "paused", change.holdMs);
+    });
+  }
+
+  async wake(change: Change): Promise<SandboxAnswer> {
+    return this.#once(change, async (record) => {
+      if (record.life.state === "running") return refuse("not_paused", "The sandbox is running.", { state: record.life.state });
+      return this.#ask(record.id, { type: "wake" }, "running", change.holdMs);
+    });
+  }
+
+  async stop(change: Change): Promise<SandboxAnswer> {
+    return this.#once(change, (record) => this.#ask(record.id, { type: "stop" }, "stopped", change.holdMs));
+  }
+
+  async restart(change: Change): Promise<SandboxAnswer> {
+    return this.#once(change, async (record) => {
+      await this.#turn(record, ["pausing", "stopping"], change.holdMs);
+      return this.#ask(record.id, { type: "restart" }, "running", change.holdMs);
+    });
+  }
+
+  async setRetention(days: number | null, change: Change): Promise<SandboxAnswer> {
+    return this.#once(change, async (record) => {
+      this.#engine.save({ ...record, life: { ...record.life, retentionDays: days ?? defaults.retentionDays } });
+      await this.#engine.indexed();
+      return this.get({ id: record.id });
+    });
+  }
+
+  async remove(change: Change): Promise<Result<{ deleted: DeletedSandbox }>> {
+    const { store } = this.#engine;
+    const record = store?.record();
+    if (!store || !record) return notFound;
+    if (change.id !== null && change.id !== record.id) {
+      const past = store.past(change.id);
+      return past ? { ok: true, deleted: past } : notFound;
+    }
+    this.#engine.commit(record.id, { type: "delete" });
+    const tries = this.#engine.failedTries;
+    this.#engine.background(this.#engine.drive());
+    const gone = (now: SandboxRecord) => now.id !== record.id || !now.life.purgePending || this.#engine.failedTries !== tries;
+    await this.#engine.until(gone, change.holdMs);
+    await this.#engine.indexed();
+    const now = store.record();
+    const deleted = now?.id === record.id ? toDeleted(now) : store.past(record.id);
+    return deleted ? { ok: true, deleted } : notFound;
+  }
+
+  async route(ask: RouteAsk): Promise<Result<{ facts: RouteFacts; grant: RouteGrant | null; woken: boolean }>> {
+    const found = this.#find(ask.id);
+    if (!found.ok) return found;
+    const { id } = found.record;
+    const endsAt = Date.now() + ask.waitMs;
+    let verify = ask.verify;
+    let woken = false;
+    for (;;) {
+      const again = this.#find(id);
+      if (!again.ok) return again;
+      const { record } = again;
+      const { state } = record.life;
+      if (state === "running") {
+        if (verify) {
+          verify = false;
+          const failure = await this.#engine.verify(record);
+          if (failure) return { ok: false, failure };
+          continue;
+        }
+        return { ok: true, facts: this.#facts(again.store, record), grant: await this.#grant(record), woken };
+      }
+      if (!ask.wake) return { ok: true, facts: this.#facts(again.store, record), grant: null, woken };
+      if (!record.autoWake && (state === "paused" || state === "pausing")) return refuse("sandbox_paused", "The sandbox is paused and wakes only when told to.");
+      if (state === "stopping") return refuse("sandbox_stopped", "The sandbox is stopping.", { state });
+      const outcome = this.#engine.commit(id, { type: "wake" });
+      if (!outcome.ok) return outcome;
+      woken = true;
+      const tries = this.#engine.failedTries;
+      this.#engine.background(this.#engine.drive());
+      const left = endsAt - Date.now();
+      const after = await this.#engine.until((now) => now.id !== id || !isTransitional(now.life.state) || this.#engine.failedTries !== tries, left);
+      if (after?.id !== id || after.life.state === "running") continue;
+      if (after.life.failure && (!isTransitional(after.life.state) || this.#engine.failedTries !== tries)) return { ok: false, failure: after.life.failure };
+      if (isTransitional(after.life.state)) return { ok: false, failure: { code: "sandbox_waking", message: "The sandbox is waking.", retryAfterMs: 1000 } };
+    }
+  }
+
+  async openPort(port: number, visibility: Access | undefined, terms: PreviewTerms, { id }: Ask): Promise<Result<{ preview: Preview }>> {
+    if (port === AGENT_PORT) return refuse("invalid_port", `Port ${port} is reserved.`, { port });
+    const found = this.#find(id);
+    if (!found.ok) return found;
+    const { store } = found;
+    const existing = store.previews().find((row) => row.port === port);
+    const before = existing && visibilityOf(found.record, existing);
+    // Tokens of before a port was public must not work again when it is private once more.
+    const version = existing && before === (visibility ?? before) ? existing.version : found.record.accessVersion + 1;
+    const record = {
+      ...found.record,
+      access: port === defaults.port ? (visibility ?? found.record.access) : found.record.access,
+      accessVersion: Math.max(found.record.accessVersion, version),
+    };
+    const row: PreviewRow = {
+      port,
+      id: existing?.id ?? `pv-${crypto.randomUUID()}`,
+      visibility: visibility ?? existing?.visibility ?? "private",
+      version,
+      createdAt: existing?.createdAt ?? Date.now(),
+    };
+    store.transaction(() => {
+      store.savePreview(row);
+      this.#engine.save(record);
+    });
+    return this.#preview(record, row, terms);
+  }
+
+  async listPorts({ id }: Ask): Promise<Result<{ previews: Preview[] }>> {
+    const found = this.#find(id);
+    if (!found.ok) return found;
+    const shown = await Promise.all(found.store.previews().map((row) => this.#preview(found.record, row, {})));
+    return { ok: true, previews: shown.map((one) => one.preview) };
+  }
+
+  async getPort(port: number, terms: PreviewTerms, { id }: Ask): Promise<Result<{ preview: Preview }>> {
+    const found = this.#findPort(port, id);
+    return found.ok ? this.#preview(found.record, found.row, terms) : found;
+  }
+
+  async rotatePort(port: number, { id }: Ask): Promise<Result<{ preview: Preview }>> {
+    const found = this.#findPort(port, id);
+    if (!found.ok) return found;
+    const record = { ...found.record, accessVersion: found.record.accessVersion + 1 };
+    const row = { ...found.row, version: record.accessVersion };
+    found.store.transaction(() => {
+      found.store.savePreview(row);
+      this.#engine.save(record);
+    });
+    return this.#preview(record, row, {});
+  }
+
+  async closePort(port: number, { id }: Ask): Promise<Result<{ id: string; sandboxId: string }>> {
+    const found = this.#findPort(port, id);
+    if (!found.ok) return found;
+    found.store.transaction(() => {
+      found.store.removePreview(port);
+      this.#engine.save({ ...found.record, access: port === defaults.port ? "private" : found.record.access });
+    });
+    return { ok: true, id: found.row.id, sandboxId: found.record.id };
+  }
+
+  async machineEvent(id: string, event: MachineEvent): Promise<Result<object>> {
+    const found = this.#find(id);
+    if (!found.ok) return found;
+    const { life, idlePauseSeconds } = found.record;
+    if (event.generation !== life.generation) return { ok: true };
+    if (event.type === "idle") {
+      if (life.state !== "running" || idlePauseSeconds === 0) return { ok: true };
+      const outcome = this.#engine.commit(id, { type: "pause", reason: "idle" });
+      this.#engine.background(this.#engine.drive());
+      return outcome.ok ? { ok: true } : outcome;
+    }
+    // The answer to the call that starts this run is still on its way, and must be read first.
+    if (life.state === "starting" || life.state === "resuming") {
+      return { ok: false, failure: { code: "conflict", message: "The run is only beginning.", retryAfterMs: 1000 } };
+    }
+    this.#engine.commit(id, event);
+    if (life.state === "pausing") this.#engine.background(this.#engine.drive());
+    return { ok: true };
+  }
+
+  /** Bring what holds a name to run: woken from RAM, or restarted from disk. */
+  async #revive(record: SandboxRecord, holdMs: number): Promise<SandboxAnswer> {
+    const { id } = record;
+    await this.#turn(record, ["stopping"], holdMs);
+    const now = this.#find(id);
+    if (!now.ok) return now;
+    const { state } = now.record.life;
+    return this.#ask(id, { type: state === "stopped" ? "restart" : "wake" }, "running", holdMs);
+  }
+
+  /** Let a step that is in the way end first. */
+  async #turn(record: SandboxRecord, states: readonly SandboxState[], holdMs: number): Promise<void> {
+    if (!states.includes(record.life.state)) return;
+    const tries = this.#engine.failedTries;
+    this.#engine.background(this.#engine.drive());
+    const over = (now: SandboxRecord) => now.id !== record.id || !states.includes(now.life.state) || this.#engine.failedTries !== tries;
+    await this.#engine.until(over, Math.max(holdMs, TURN_MS));
+  }
+
+  async #ask(id: string, event: LifeEvent, goal: SandboxState, holdMs: number): Promise<SandboxAnswer> {
+    const outcome = this.#engine.commit(id, event);
+    return outcome.ok ? this.#settle(id, goal, holdMs) : outcome;
+  }
+
+  /** Drive, and answer when the sandbox is at rest, a try found no host, or the time is up. */
+  async #settle(id: string, goal: SandboxState, holdMs: number): Promise<SandboxAnswer> {
+    const tries = this.#engine.failedTries;
+    this.#engine.background(this.#engine.drive());
+    const rest = (now: SandboxRecord) => now.id !== id || !isTransitional(now.life.state) || this.#engine.failedTries !== tries;
+    const record = await this.#engine.until(rest, holdMs);
+    await this.#engine.indexed();
+    if (record?.id !== id) return gone;
+    const { state, failure } = record.life;
+    const failed = failure && state !== goal && (!isTransitional(state) || this.#engine.failedTries !== tries);
+    if (failed) return { ok: false, failure };
+    return state === "deleted" ? gone : this.#show(record);
+  }
+
+  /** Run a change once per Idempotency-Key; a repeated one gets the first one's answer. */
+  async #once(change: Change, act: (record: SandboxRecord) => Promise<SandboxAnswer>): Promise<SandboxAnswer> {
+    const found = this.#find(change.id);
+    if (!found.ok) return found;
+    const { store, record } = found;
+    const key = change.idempotencyKey;
+    if (key === null) return act(record);
+    const known = store.answer(key);
+    if (known) {
+      if (known.fingerprint !== change.fingerprint) return refuse("idempotency_key_reused", "The Idempotency-Key was used for another request.");
+      if (known.answer !== null) return replayed(JSON.parse(known.answer) as SandboxAnswer);
+      const first = this.#underWay.get(key);
+      if (first) return replayed(await first);
+    }
+    this.#remember(store, key, change.fingerprint, record.id, null);
+    const work = act(record);
+    this.#underWay.set(key, work);
+    try {
+      const answer = await work;
+      if (answer.ok) this.#remember(store, key, change.fingerprint, record.id, answer);
+      else store.removeAnswer(key);
+      return answer;
+    } finally {
+      this.#underWay.delete(key);
+    }
+  }
+
+  #remember(store: SandboxStore, key: string, fingerprint: string, sandboxId: string, answer: SandboxAnswer | null): void {
+    const now = Date.now();
+    store.saveAnswer(key, { fingerprint, sandboxId, answer: answer && JSON.stringify(answer), createdAt: now });
+    this.#engine.timers.atLatest("answers", now + ANSWERS_KEPT_MS);
+    this.#engine.timers.arm();
+  }
+
+  #find(id: string | null): Found {
+    const { store } = this.#engine;
+    const record = store?.record();
+    if (!store || !record) return notFound;
+    if (id !== null && id !== record.id) return store.past(id) ? gone : notFound;
+    return record.life.state === "deleted" ? gone : { ok: true, store, record };
+  }
+
+  #findPort(port: number, id: string | null): Result<{ store: SandboxStore; record: SandboxRecord; row: PreviewRow }> {
+    const found = this.#find(id);
+    if (!found.ok) return found;
+    const row = found.store.previews().find((one) => one.port === port);
+    return row ? { ...found, row } : refuse("not_found", `Port ${port} was not opened.`, { port });
+  }
+
+  #show(record: SandboxRecord): SandboxAnswer {
+    return { ok: true, sandbox: toSandbox(record, urlParts(this.env)) };
+  }
+
+  #facts(store: SandboxStore, record: SandboxRecord): RouteFacts {
+    const { state, generation } = record.life;
+    const ports = store.previews().map((row) => [row.port, { visibility: visibilityOf(record, row), version: row.version }] as const);
+    return { id: record.id, state, generation, access: record.access, ports: Object.fromEntries(ports) };
+  }
+
+  async #grant(record: SandboxRecord): Promise<RouteGrant | null> {
+    if (!record.host) return null;
+    this.#ticketKey ??= signingKey(this.env.ROUSE_SECRET, "ticket");
+    const ticketExpiresAt = Date.now() + TICKET_MS;
+    const ticket = await sign(await this.#ticketKey, { m: record.id, g: record.life.generation, e: ticketExpiresAt });
+    return { hostUrl: record.host.url, ticket, ticketExpiresAt };
+  }
+
+  async #preview(record: SandboxRecord, row: PreviewRow, terms: PreviewTerms): Promise<{ ok: true; preview: Preview }> {
+    this.#linkKey ??= signingKey(this.env.ROUSE_SECRET, "link");
+    return { ok: true, preview: await toPreview(record, row, tokenEnd(terms, Date.now()), await this.#linkKey, urlParts(this.env)) };
+  }
+}
+
+const notFound = refuse("not_found", "There is no such sandbox.");
+const gone = refuse("sandbox_gone", "The sandbox was deleted.");
+const hostUnavailable: Failure = { code: "host_unavailable", message: "The host does not answer.", retryAfterMs: 1000 };
+
+function refuse(code: Failure["code"], message: string, details?: Record<string, unknown>): { ok: false; failure: Failure } {
+  return { ok: false, failure: { code, message, ...(details ? { details } : {}) } };
+}
+
+function replayed(answer: SandboxAnswer): SandboxAnswer {
+  return answer.ok ? { ok: true, sandbox: { ...answer.sandbox, replayed: true } } : answer;
+}
+
+function identityOf(name: string | undefined): { account: string; label: string } {
+  const [account, label] = name?.split("/") ?? [];
+  if (!account || !label) throw new Error("a sandbox's object is addressed by account and label");
+  return { account, label };
+}

@@ -1,0 +1,125 @@
+/** What a sandbox's object remembers of it, and how the API shows it. Pure. */
+import type { Shape } from "../../sdk/contract/host.ts";
+import { defaults, statusOfState, type Access, type CreateSandbox, type DeletedSandbox, type Sandbox } from "../../sdk/contract/sandbox.ts";
+import { namedUrl, type UrlParts } from "../named-url.ts";
+import { newLife, pausedExpiresAt, type Life } from "./lifecycle.ts";
+
+export interface SandboxRecord {
+  readonly id: string;
+  readonly account: string;
+  readonly label: string;
+  readonly name: string | null;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly env: Readonly<Record<string, string>>;
+  readonly shape: Shape;
+  readonly idlePauseSeconds: number;
+  readonly autoWake: boolean;
+  readonly persistent: boolean;
+  readonly access: Access;
+  /** Raised by everything that ends link tokens; no two tokens' versions of different grants are alike. */
+  readonly accessVersion: number;
+  readonly createdAt: number;
+  /** The host that holds the machine; null until one is chosen. */
+  readonly host: { readonly id: string; readonly url: string } | null;
+  /** Settings that the running machine's host was not told yet. */
+  readonly configurePending: boolean;
+  readonly life: Life;
+}
+
+export function newRecord(
+  input: CreateSandbox,
+  identity: { id: string; account: string; label: string },
+  accessVersion: number,
+  now: number,
+): SandboxRecord {
+  return {
+    ...identity,
+    name: input.name ?? null,
+    labels: input.labels ?? {},
+    env: input.env ?? {},
+    shape: {
+      image: input.image ?? defaults.image,
+      vcpu: input.vcpu ?? defaults.vcpu,
+      memoryMiB: input.memoryMiB ?? defaults.memoryMiB,
+      diskMiB: input.diskMiB ?? defaults.diskMiB,
+    },
+    idlePauseSeconds: input.idlePauseSeconds ?? defaults.idlePauseSeconds,
+    autoWake: input.autoWake ?? true,
+    persistent: input.persistent ?? false,
+    access: input.access ?? "private",
+    accessVersion,
+    createdAt: now,
+    host: null,
+    configurePending: false,
+    life: newLife(defaults.retentionDays, now),
+  };
+}
+
+/** Far enough ahead that no client counts down to it. */
+const FUNDED_THROUGH = "2999-12-31T00:00:00.000Z";
+
+export function toSandbox(record: SandboxRecord, urls: UrlParts): Sandbox {
+  const { life } = record;
+  return {
+    id: record.id,
+    kind: "sandbox",
+    name: record.name,
+    label: record.label,
+    labels: { ...record.labels },
+    envNames: Object.keys(record.env),
+    state: life.state,
+    status: statusOfState(life.state),
+    generation: life.generation,
+    region: "local",
+    funding: "paid",
+    ...record.shape,
+    cpu: "shared",
+    cpuFloorMillis: 25 * record.shape.vcpu,
+    pausable: true,
+    timeoutSeconds: 0,
+    idlePauseSeconds: record.idlePauseSeconds,
+    autoWake: record.autoWake,
+    persistent: record.persistent,
+    access: record.access,
+    url: namedUrl(urls, record, defaults.port),
+    retentionDays: life.retentionDays,
+    onLeaseEnd: "stop",
+    onTimeout: "stop",
+    createdAt: iso(record.createdAt),
+    readyAt: isoOrNull(life.readyAt),
+    lastActiveAt: isoOrNull(life.lastActiveAt),
+    expiresAt: FUNDED_THROUGH,
+    endsAt: null,
+    endedAt: isoOrNull(life.endedAt),
+    stopReason: life.stopReason,
+    lastError: life.failure?.message ?? null,
+    pausedAt: isoOrNull(life.pausedAt),
+    pausedExpiresAt: isoOrNull(pausedExpiresAt(life)),
+    memoryRestored: life.memoryRestored,
+    diskKept: life.state === "deleted" ? false : life.diskKept,
+    chargedMicros: 0,
+    heldMicros: 0,
+  };
+}
+
+export function toDeleted(record: SandboxRecord): DeletedSandbox {
+  const endedAt = record.life.endedAt ?? record.createdAt;
+  return {
+    id: record.id,
+    kind: "sandbox",
+    name: record.name,
+    labels: { ...record.labels },
+    status: "deleted",
+    state: "deleted",
+    deletedAt: iso(endedAt),
+    endedAt: iso(endedAt),
+  };
+}
+
+export function iso(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+function isoOrNull(ms: number | null): string | null {
+  return ms === null ? null : iso(ms);
+}

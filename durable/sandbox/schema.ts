@@ -1,0 +1,43 @@
+/** Tables of a sandbox's object. */
+import type { Migration } from "../migrations.ts";
+
+export const migrations: readonly Migration[] = [
+  {
+    id: "0001-sandbox",
+    sql: `
+      CREATE TABLE record (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        id TEXT NOT NULL,
+        state TEXT NOT NULL,
+        generation INTEGER NOT NULL CHECK (generation >= 1),
+        body TEXT NOT NULL
+      ) STRICT;
+      CREATE TABLE past (
+        ordinal INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        body TEXT NOT NULL
+      ) STRICT;
+      CREATE TABLE timers (kind TEXT PRIMARY KEY, due_at INTEGER NOT NULL) STRICT;
+      CREATE TABLE previews (
+        port INTEGER PRIMARY KEY,
+        id TEXT NOT NULL,
+        visibility TEXT NOT NULL CHECK (visibility IN ('private', 'public')),
+        version INTEGER NOT NULL,
+        created_at INTEGER NOT NULL
+      ) STRICT;
+      CREATE TABLE answers (
+        key TEXT PRIMARY KEY,
+        fingerprint TEXT NOT NULL,
+        sandbox_id TEXT NOT NULL,
+        answer TEXT,
+        created_at INTEGER NOT NULL
+      ) STRICT;
+      CREATE TABLE outbox (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        sequence INTEGER NOT NULL,
+        acknowledged INTEGER NOT NULL
+      ) STRICT;
+      INSERT INTO outbox (one, sequence, acknowledged) VALUES (1, 0, 0);
+    `,
+  },
+];

@@ -1,0 +1,102 @@
+/** One host call of the step that a sandbox is in, and what it means for its life. */
+import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
+import type { CreateMachine, Machine, PauseMachine, RunMachine } from "../../sdk/contract/host.ts";
+import type { HostAnswer, HostClient } from "./host-client.ts";
+import type { LifeEvent } from "./lifecycle.ts";
+import type { SandboxRecord } from "./record.ts";
+
+/** Drive the step. The call is idempotent per generation, so a step may be driven again at any time. */
+export async function runStep(host: HostClient, hostUrl: string, record: SandboxRecord, signal: AbortSignal): Promise<LifeEvent> {
+  const { id, life } = record;
+  if (life.state === "deleted") {
+    const answer = await host.destroy(hostUrl, id, signal);
+    return answer.ok || answer.failure.code === "not_found" ? { type: "purged" } : unreachable(record, answer.failure);
+  }
+  const answer = await call(host, hostUrl, record, signal);
+  if (answer.ok) return observed(record, answer.value);
+  if (!answer.reached) return unreachable(record, answer.failure);
+  return refused(host, hostUrl, record, answer.failure, signal);
+}
+
+function call(host: HostClient, hostUrl: string, record: SandboxRecord, signal: AbortSignal): Promise<HostAnswer<Machine>> {
+  const { id, life } = record;
+  const { generation } = life;
+  const run = { generation, env: { ...record.env }, idlePauseSeconds: record.idlePauseSeconds } satisfies RunMachine;
+  switch (life.state) {
+    case "pausing":
+      return host.act(hostUrl, id, "pause", { generation, ...(life.pauseReason === "idle" ? { onlyIfIdle: true } : {}) } satisfies PauseMachine, signal);
+    case "stopping":
+      return host.act(hostUrl, id, "stop", { generation }, signal);
+    case "resuming":
+      return host.act(hostUrl, id, "wake", run, signal);
+    default:
+      if (life.run === "boot") return host.act(hostUrl, id, "boot", run, signal);
+      return host.create(hostUrl, id, { ...run, account: record.account, shape: record.shape, hostname: record.label } satisfies CreateMachine, signal);
+  }
+}
+
+/** The host took the call and did not do it: what is true now decides, not the failure's text. */
+async function refused(host: HostClient, hostUrl: string, record: SandboxRecord, failure: Failure, signal: AbortSignal): Promise<LifeEvent> {
+  const { life } = record;
+  const { generation } = life;
+  const starting = life.state === "starting" || life.state === "resuming";
+  // Of a creation that was refused outright nothing exists, so there is nothing to look at.
+  if (life.run === "create" && life.state === "starting" && failure.code !== "conflict") {
+    const nothingMade = failure.code === "no_capacity" || failure.code === "invalid_image" || failure.code === "invalid_request";
+    return { type: "runFailed", generation, memory: "none", nothingMade, failure: named(failure, "start_failed") };
+  }
+  const seen = await host.get(hostUrl, record.id, signal);
+  if (!seen.ok) {
+    if (!seen.reached || seen.failure.code !== "not_found") return unreachable(record, seen.failure);
+    if (life.state === "stopping") return { type: "stopped", generation };
+    if (starting) return { type: "runFailed", generation, memory: "none", nothingMade: false, failure: named(failure, "start_failed") };
+    return { type: "ended", generation, reason: "host_lost" };
+  }
+  const machine = seen.value;
+  const current = machine.generation === generation;
+  if (current && life.state === "pausing" && machine.state === "running") {
+    return failure.code === "conflict" && life.pauseReason === "idle"
+      ? { type: "pauseRefused", generation }
+      : { type: "pauseFailed", generation, failure: named(failure, "pause_failed") };
+  }
+  if (starting && (machine.state === "paused" || machine.state === "stopped" || !current)) {
+    const code = life.state === "resuming" ? "wake_failed" : "start_failed";
+    return { type: "runFailed", generation, memory: machine.memory === "saved" ? "saved" : "none", nothingMade: false, failure: named(failure, code) };
+  }
+  return observed(record, machine);
+}
+
+/** Codes that say more than that the step failed. */
+const telling: ReadonlySet<ErrorCode> = new Set(["no_capacity", "no_host", "invalid_image", "disk_full"]);
+
+function named(failure: Failure, code: ErrorCode): Failure {
+  return telling.has(failure.code) ? failure : { ...failure, code };
+}
+
+/** What the state of the machine means to the step under way. */
+export function observed(record: SandboxRecord, machine: Machine): LifeEvent {
+  const { generation } = record.life;
+  const lastActiveAt = Date.parse(machine.lastActiveAt);
+  switch (machine.state) {
+    case "running":
+      return { type: "ran", generation: machine.generation, lastActiveAt };
+    case "paused":
+      return { type: "paused", generation: machine.generation, lastActiveAt };
+    case "stopped":
+      return record.life.state === "stopping"
+        ? { type: "stopped", generation }
+        : { type: "ended", generation: machine.generation, reason: machine.endReason ?? "vm_crashed" };
+    default:
+      return unreachable(record, { code: "host_unavailable", message: `The machine is ${machine.state}.`, retryAfterMs: 500 });
+  }
+}
+
+export function unreachable(record: SandboxRecord, failure: Failure): LifeEvent {
+  const { generation, state } = record.life;
+  return {
+    type: "unreachable",
+    generation,
+    from: state,
+    failure: { code: "host_unavailable", message: failure.message, retryAfterMs: failure.retryAfterMs ?? 1000 },
+  };
+}

@@ -1,0 +1,50 @@
+/** Many timers on the one alarm an object has. */
+
+/** `step`: a host call is due or under way; the others say themselves. */
+export const timerKinds = ["step", "retention", "outbox", "configure", "answers"] as const;
+export type TimerKind = (typeof timerKinds)[number];
+
+export class Timers {
+  readonly #storage: DurableObjectStorage;
+  /** The alarm as last set; undefined when not known. */
+  #armedAt: number | null | undefined;
+
+  constructor(storage: DurableObjectStorage) {
+    this.#storage = storage;
+  }
+
+  set(kind: TimerKind, dueAt: number | null): void {
+    if (dueAt === null) this.#storage.sql.exec("DELETE FROM timers WHERE kind = ?", kind);
+    else this.#storage.sql.exec("INSERT OR REPLACE INTO timers (kind, due_at) VALUES (?, ?)", kind, dueAt);
+  }
+
+  /** Like `set`, but an earlier time that is set already stays. */
+  atLatest(kind: TimerKind, dueAt: number): void {
+    this.#storage.sql.exec(
+      "INSERT INTO timers (kind, due_at) VALUES (?, ?) ON CONFLICT (kind) DO UPDATE SET due_at = MIN(due_at, excluded.due_at)",
+      kind,
+      dueAt,
+    );
+  }
+
+  due(now: number): TimerKind[] {
+    const rows = this.#storage.sql
+      .exec<{ kind: TimerKind }>("SELECT kind FROM timers WHERE due_at <= ? ORDER BY due_at", now)
+      .toArray();
+    return rows.map((row) => row.kind);
+  }
+
+  /** Set the alarm to the earliest timer. Not awaited: the output gate holds answers until it is stored. */
+  arm(): void {
+    const next = this.#storage.sql.exec<{ at: number | null }>("SELECT MIN(due_at) AS at FROM timers").one().at;
+    if (next === this.#armedAt) return;
+    this.#armedAt = next;
+    void (next === null ? this.#storage.deleteAlarm() : this.#storage.setAlarm(next));
+  }
+
+  /** The alarm has gone off: until `arm`, a crash is survived by an alarm at `safetyAt`. */
+  async fired(safetyAt: number): Promise<void> {
+    this.#armedAt = safetyAt;
+    await this.#storage.setAlarm(safetyAt);
+  }
+}

@@ -1,0 +1,57 @@
+import { UsageError } from "../args.ts";
+import type { Command } from "../command.ts";
+
+export const create: Command = {
+  name: "create",
+  summary: "Make a sandbox and print its id",
+  usage: "[--name N] [--get-or-create] [options]",
+  details:
+    "Prints only the id. With --get-or-create the sandbox that holds the name is woken or restarted, and the other\n" +
+    "options count only when there is none yet.",
+  words: [0, 0],
+  options: {
+    name: { type: "string", value: "N", help: "Name, unique in the account" },
+    "get-or-create": { type: "boolean", help: "Take the sandbox that holds the name, if there is one" },
+    "idle-pause": {
+      type: "string",
+      value: "SEC",
+      help: "Pause after so many seconds without activity, 0 for never (60)",
+    },
+    label: { type: "string", value: "K=V", multiple: true, help: "Label" },
+    env: {
+      type: "string",
+      value: "K[=V]",
+      multiple: true,
+      help: "Variable for its processes; K alone takes this shell's value",
+    },
+    vcpu: { type: "string", value: "N", help: "Virtual CPUs (2)" },
+    memory: { type: "string", value: "MIB", help: "Memory in MiB (2048)" },
+    disk: { type: "string", value: "MIB", help: "Disk in MiB (8192)" },
+    image: { type: "string", value: "NAME", help: "Image (default)" },
+    public: { type: "boolean", help: "Let everybody reach its URL" },
+    "no-auto-wake": { type: "boolean", help: "Requests do not wake it" },
+  },
+  async run({ args, out, client }) {
+    const getOrCreate = args.flag("get-or-create");
+    const name = args.text("name");
+    if (getOrCreate && name === undefined) throw new UsageError("--get-or-create needs --name", "Pass --name N.");
+    const input = {
+      idlePauseSeconds: args.number("idle-pause"),
+      labels: args.pairs("label"),
+      env: args.pairs("env", process.env),
+      vcpu: args.number("vcpu"),
+      memoryMiB: args.number("memory"),
+      diskMiB: args.number("disk"),
+      image: args.text("image"),
+      access: args.flag("public") ? ("public" as const) : undefined,
+      autoWake: args.flag("no-auto-wake") ? false : undefined,
+    };
+    out.progress(name === undefined ? "Starting a sandbox..." : `Starting ${name}...`);
+    const sandbox =
+      getOrCreate && name !== undefined
+        ? await client.sandboxes.getOrCreate(name, input)
+        : await client.sandboxes.create({ ...input, name });
+    out.result(sandbox.id, sandbox.info);
+    return 0;
+  },
+};

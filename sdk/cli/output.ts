@@ -1,0 +1,137 @@
+/** What the command line prints: results on stdout, everything else on stderr, and exit codes. */
+import { once } from "node:events";
+import { RouseError } from "../src/index.ts";
+import { UsageError } from "./args.ts";
+
+export const exitCodes = {
+  ok: 0,
+  failure: 1,
+  usage: 2,
+  notFound: 3,
+  unauthorized: 4,
+  timedOut: 124,
+  signal: 128,
+} as const;
+
+export class Output {
+  /** Whether results and errors are printed as JSON. */
+  readonly json: boolean;
+  readonly #progress: boolean;
+  #progressShown = false;
+
+  constructor(json: boolean) {
+    this.json = json;
+    this.#progress = process.stderr.isTTY === true && !json;
+  }
+
+  /** Print a result: `text` for people, `data` with `--json`. */
+  result(text: string, data: unknown): void {
+    this.clearProgress();
+    process.stdout.write(`${this.json ? JSON.stringify(data) : text}\n`);
+  }
+
+  /** Pass bytes on as they are, at the pace of the reader. */
+  async pass(stream: "stdout" | "stderr", bytes: Uint8Array | string): Promise<void> {
+    const target = stream === "stdout" ? process.stdout : process.stderr;
+    if (!target.write(bytes)) await once(target, "drain");
+  }
+
+  /** Say what is being waited for, on one line that the next replaces; only to people. */
+  progress(text: string): void {
+    if (!this.#progress) return;
+    process.stderr.write(`\r\u001b[K${text}`);
+    this.#progressShown = true;
+  }
+
+  clearProgress(): void {
+    if (this.#progressShown) process.stderr.write("\r\u001b[K");
+    this.#progressShown = false;
+  }
+
+  note(text: string): void {
+    this.clearProgress();
+    if (!this.json) process.stderr.write(`${text}\n`);
+  }
+
+  /** Print an error and answer its exit code. */
+  error(error: unknown): number {
+    this.clearProgress();
+    const { code, message, hint, facts } = describe(error);
+    if (this.json) {
+      process.stderr.write(`${JSON.stringify({ error: { code, message, hint, ...facts } })}\n`);
+    } else {
+      const issues = issuesOf(facts["details"])
+        .filter((issue) => !message.includes(issue))
+        .map((issue) => `  ${issue}\n`)
+        .join("");
+      process.stderr.write(`rouse: ${message}\n${issues}${hint === undefined ? "" : `${hint}\n`}`);
+    }
+    return exitCodeOf(error);
+  }
+}
+
+/** Rows under a heading, in columns. */
+export function table(heading: readonly string[], rows: readonly (readonly string[])[]): string {
+  const widths = heading.map((title, column) =>
+    Math.max(...[title, ...rows.map((row) => row[column] ?? "")].map(widthOf)),
+  );
+  return [heading, ...rows]
+    .map((row) =>
+      row
+        .map((cell, column) => cell + " ".repeat(Math.max(0, (widths[column] ?? 0) - widthOf(cell))))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}
+
+/** Time since, in its largest unit: `12s`, `5m`, `3h`, `9d`. */
+export function ago(time: string | null, nowMs: number): string {
+  if (time === null) return "-";
+  const seconds = Math.max(0, Math.round((nowMs - Date.parse(time)) / 1000));
+  if (seconds < 60) return `${seconds}s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}m`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)}h`;
+  return `${Math.floor(seconds / 86_400)}d`;
+}
+
+export function exitCodeOf(error: unknown): number {
+  if (error instanceof UsageError) return exitCodes.usage;
+  if (!(error instanceof RouseError)) return exitCodes.failure;
+  if (error.code === "missing_api_key" || error.status === 401 || error.status === 403) return exitCodes.unauthorized;
+  if (error.status === 404 || error.status === 410) return exitCodes.notFound;
+  if (error.code === "invalid_argument") return exitCodes.usage;
+  return exitCodes.failure;
+}
+
+interface Description {
+  code: string;
+  message: string;
+  hint: string | undefined;
+  facts: Record<string, unknown>;
+}
+
+function describe(error: unknown): Description {
+  if (error instanceof RouseError) {
+    const { code, message, hint, name: _name, ...facts } = error.toJSON();
+    return { code: String(code), message: String(message), hint: typeof hint === "string" ? hint : undefined, facts };
+  }
+  if (error instanceof UsageError) return { code: "usage", message: error.message, hint: error.hint, facts: {} };
+  const code = error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "failed";
+  return { code, message: error instanceof Error ? error.message : String(error), hint: undefined, facts: {} };
+}
+
+/** What an invalid request's details say about each field. */
+function issuesOf(details: unknown): string[] {
+  if (typeof details !== "object" || details === null || !("issues" in details) || !Array.isArray(details.issues))
+    return [];
+  return details.issues.map((issue: unknown) => {
+    if (typeof issue !== "object" || issue === null) return String(issue);
+    const { path, message } = issue as { path?: unknown; message?: unknown };
+    return `${String(path ?? "")}: ${String(message ?? "")}`;
+  });
+}
+
+function widthOf(text: string): number {
+  return [...text].length;
+}

@@ -1,0 +1,29 @@
+/** Limits and fixed places of what runs inside a sandbox. No zod: the guest agent, a single file, imports it. */
+
+export const guestLimits = {
+  /** Bytes of one stream in a plain exec answer, for timeouts up to 60 s and above. */
+  execBytesShort: 65_536,
+  execBytesLong: 1_048_576,
+  /** Default and longest time limit of a command, milliseconds. */
+  execTimeoutMs: 60_000,
+  execTimeoutMsMax: 86_400_000,
+  /** Output kept of each process, bytes; older bytes are dropped. */
+  outputBytes: 1_048_576,
+  /** Running commands and processes at once. */
+  processes: 1024,
+  /** Ended processes that are remembered. */
+  endedProcesses: 16,
+  /** Bytes of one PUT of file content and of one upload chunk. */
+  chunkBytes: 1_048_576,
+  /** Seconds of one slice of a followed output, after which `continue` ends it. */
+  followSeconds: 110,
+} as const;
+
+/** Port the guest agent listens on; not reachable as a sandbox port. */
+export const AGENT_PORT = 10_800;
+
+/** Home and working folder of the guest user. */
+export const WORKSPACE = "/workspace";
+
+/** Signals that a process can be sent. */
+export const signals = ["SIGTERM", "SIGKILL", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"] as const;

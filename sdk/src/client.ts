@@ -1,0 +1,221 @@
+/** A connection to one Rouse installation. */
+import { Me as MeSchema } from "../contract/account.ts";
+import { Host as HostSchema } from "../contract/host.ts";
+import type { Host } from "../contract/host.ts";
+import {
+  DeletedSandbox as DeletedSandboxSchema,
+  Sandbox as SandboxSchema,
+  SandboxList,
+  limits,
+} from "../contract/sandbox.ts";
+import type { DeletedSandbox, SandboxState } from "../contract/sandbox.ts";
+import { z } from "zod";
+import { parseBaseUrl } from "./credentials.ts";
+import { ConflictError, RouseError, ServiceUnavailableError, invalidArgument } from "./errors.ts";
+import { Page } from "./page.ts";
+import { inParallel } from "./parallel.ts";
+import { Remote, parseAnswer } from "./remote.ts";
+import { Sandbox } from "./sandbox.ts";
+import type { CreateInput } from "./sandbox.ts";
+import { Transport } from "./transport.ts";
+import type { RequestOptions } from "./transport.ts";
+
+/** Seconds a creation may take: the first of a new size also makes its golden image. */
+const START_SECONDS = 300;
+const PARALLEL_STOPS = 8;
+
+const HostList = z.object({ data: z.array(HostSchema) });
+
+/** The account that a key belongs to. */
+export type Me = z.infer<typeof MeSchema>;
+
+export interface RouseOptions {
+  /** `ROUSE_API_KEY` unless given; then, for a server on this machine, the key that `npm start` made. */
+  apiKey?: string | undefined;
+  /** Origin of the API; `ROUSE_API_URL` unless given, then `http://localhost:8787`. */
+  baseUrl?: string | undefined;
+  /** Used in place of the platform's `fetch`. */
+  fetch?: typeof fetch | undefined;
+  /** Time limit of each call with its retries, milliseconds; 300 000 unless given, 0 for none. */
+  timeoutMs?: number | undefined;
+  /** Retries after the first try; 4 unless given. Changes are retried under one idempotency key. */
+  maxRetries?: number | undefined;
+  /** How long a creation waits for room on a host, milliseconds; 120 000 unless given, 0 for not at all. */
+  waitForCapacityMs?: number | undefined;
+}
+
+/** Which sandboxes to list; all conditions must hold. */
+export interface ListFilter {
+  /** States, any of them. */
+  state?: SandboxState | readonly SandboxState[] | undefined;
+  labels?: Record<string, string> | undefined;
+  name?: string | undefined;
+  /** Also those that stopped and can't run again. */
+  includeStopped?: boolean | undefined;
+  /** Sandboxes per page, 1 to 100. */
+  limit?: number | undefined;
+}
+
+/** What {@link Sandboxes.stopAll} did. */
+export interface StopAllResult {
+  /** Ids. */
+  stopped: string[];
+  failed: { id: string; error: RouseError }[];
+}
+
+/**
+ * A client of one installation and account.
+ *
+ * @example
+ * const rouse = new Rouse({ baseUrl: "https://rouse.example.com", apiKey });
+ * const sandbox = await rouse.sandboxes.getOrCreate("agent-u-42");
+ */
+export class Rouse {
+  /** The account's sandboxes. */
+  readonly sandboxes: Sandboxes;
+  /** @internal */
+  readonly transport: Transport;
+
+  /** @throws InvalidRequestError `invalid_base_url`, or `invalid_argument` for an impossible option */
+  constructor(options: RouseOptions = {}) {
+    const { timeoutMs = 300_000, maxRetries = 4, waitForCapacityMs = 120_000, ...rest } = options;
+    for (const [name, value] of Object.entries({ timeoutMs, maxRetries, waitForCapacityMs })) {
+      if (!Number.isFinite(value) || value < 0) throw invalidArgument(`${name} is ${value}; it must be 0 or more.`);
+    }
+    if (rest.baseUrl !== undefined) parseBaseUrl(rest.baseUrl);
+    this.transport = new Transport({ ...rest, timeoutMs, maxRetries, waitForCapacityMs });
+    this.sandboxes = new Sandboxes(this.transport);
+  }
+
+  /** The same as {@link Rouse.sandboxes}. */
+  get sandbox(): Sandboxes {
+    return this.sandboxes;
+  }
+
+  /** The machines that carry sandboxes, with accelerator and images. */
+  async hosts(options: RequestOptions = {}): Promise<Host[]> {
+    const answer = await this.transport.json({ method: "GET", path: "/v1/hosts", ...options });
+    return parseAnswer(HostList, answer).data;
+  }
+
+  /** Whom the key belongs to. @throws AuthenticationError */
+  async me(options: RequestOptions = {}): Promise<Me> {
+    return parseAnswer(MeSchema, await this.transport.json({ method: "GET", path: "/v1/me", ...options }));
+  }
+}
+
+/** The sandboxes of an account; {@link Sandbox} has the same as static methods. */
+export class Sandboxes {
+  readonly #transport: Transport;
+
+  /** @internal */
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /** See {@link Sandbox.create}. */
+  create(input: CreateInput = {}, options: RequestOptions = {}): Promise<Sandbox> {
+    return this.#create(input, options);
+  }
+
+  /** See {@link Sandbox.getOrCreate}. */
+  getOrCreate(name: string, input: Omit<CreateInput, "name"> = {}, options: RequestOptions = {}): Promise<Sandbox> {
+    return this.#create({ ...input, name, getOrCreate: true }, options);
+  }
+
+  /** A sandbox by id or name, without waking it. @throws NotFoundError `not_found` */
+  async get(idOrName: string, options: RequestOptions = {}): Promise<Sandbox> {
+    const answer = await new Remote(this.#transport, addressable(idOrName)).get("", options);
+    return new Sandbox(this.#transport, parseAnswer(SandboxSchema, answer));
+  }
+
+  /** The sandboxes that match, oldest first, page by page. */
+  list(filter: ListFilter = {}, options: RequestOptions = {}): Promise<Page<Sandbox>> {
+    return this.#page(filter, undefined, options);
+  }
+
+  /** Delete by id or name, from any state. Works again on a deleted id. */
+  async delete(idOrName: string, options: RequestOptions = {}): Promise<DeletedSandbox> {
+    const answer = await new Remote(this.#transport, addressable(idOrName)).delete("", options);
+    return parseAnswer(DeletedSandboxSchema, answer);
+  }
+
+  /** Stop all sandboxes that have the labels, at least one label; eight at once. */
+  async stopAll({ labels }: { labels: Record<string, string> }, options: RequestOptions = {}): Promise<StopAllResult> {
+    if (Object.keys(labels).length === 0) throw invalidArgument("stopAll needs at least one label.");
+    const result: StopAllResult = { stopped: [], failed: [] };
+    const page = await this.list({ labels, limit: limits.listMax }, options);
+    const found = (await page.toArray()).filter(
+      (sandbox) => sandbox.state !== "stopped" && sandbox.state !== "deleted",
+    );
+    await inParallel(found, PARALLEL_STOPS, async (sandbox) => {
+      try {
+        await sandbox.stop({ ...options, idempotencyKey: undefined });
+        result.stopped.push(sandbox.id);
+      } catch (error) {
+        if (!(error instanceof RouseError)) throw error;
+        result.failed.push({ id: sandbox.id, error });
+      }
+    });
+    return result;
+  }
+
+  async #create(
+    { wait = true, ...body }: CreateInput & { getOrCreate?: true },
+    options: RequestOptions,
+  ): Promise<Sandbox> {
+    const answer = await this.#transport.json({
+      method: "POST",
+      path: "/v1/sandboxes",
+      json: body,
+      waitForCapacity: true,
+      waitSeconds: wait ? 60 : undefined,
+      ...options,
+    });
+    const sandbox = new Sandbox(this.#transport, parseAnswer(SandboxSchema, answer));
+    if (!wait || sandbox.state === "running") return sandbox;
+    try {
+      return await sandbox.waitFor("running", { timeoutSeconds: START_SECONDS, signal: options.signal });
+    } catch (cause) {
+      if (!(cause instanceof ConflictError)) throw cause;
+      throw new ServiceUnavailableError({
+        code: "start_failed",
+        status: 502,
+        message: `The sandbox did not start: ${cause.message}`,
+        hint: "Look at the host agent's log.",
+        details: { sandboxId: sandbox.id, ...cause.details },
+        cause,
+      });
+    }
+  }
+
+  async #page(filter: ListFilter, cursor: string | undefined, options: RequestOptions): Promise<Page<Sandbox>> {
+    const answer = await this.#transport.json({
+      method: "GET",
+      path: "/v1/sandboxes",
+      query: {
+        state: typeof filter.state === "string" ? [filter.state] : filter.state,
+        label: Object.entries(filter.labels ?? {}).map(([key, value]) => `${key}:${value}`),
+        name: filter.name,
+        includeStopped: filter.includeStopped ? true : undefined,
+        limit: filter.limit,
+        cursor,
+      },
+      ...options,
+    });
+    const { data, nextCursor } = parseAnswer(SandboxList, answer);
+    const next = nextCursor === null ? null : () => this.#page(filter, nextCursor, options);
+    return new Page(
+      data.map((info) => new Sandbox(this.#transport, info)),
+      next,
+    );
+  }
+}
+
+/** Some names would make a path that means something else. */
+function addressable(idOrName: string): string {
+  if (idOrName === "") throw invalidArgument("The sandbox's id or name is empty.");
+  if (idOrName === "." || idOrName === "..")
+    throw invalidArgument(`A path cannot hold the name ${idOrName}.`, "Use the sandbox's id.");
+  return idOrName;
+}

@@ -1,0 +1,64 @@
+/**
+ * Rouse: a Linux machine of its own for every agent, which has a name, sleeps with its RAM and wakes on the first
+ * request.
+ *
+ * @packageDocumentation
+ */
+export { Rouse, Rouse as Runtime, Sandboxes } from "./client.ts";
+export type { ListFilter, Me, RouseOptions, StopAllResult } from "./client.ts";
+export { Sandbox } from "./sandbox.ts";
+export type { CreateInput, SettleOptions, WithClient } from "./sandbox.ts";
+export {
+  AuthenticationError,
+  CommandError,
+  ConflictError,
+  ConnectionError,
+  InvalidRequestError,
+  NotFoundError,
+  PermissionDeniedError,
+  RateLimitError,
+  RouseError,
+  RouseError as RuntimeError,
+  ServiceUnavailableError,
+} from "./errors.ts";
+export type { ClientErrorCode } from "./errors.ts";
+export { Page } from "./page.ts";
+export { Process, Processes } from "./process.ts";
+export type { OutputBytes, OutputOptions, ProcessExit, Signal } from "./process.ts";
+export { Files } from "./files.ts";
+export type { ListFilesOptions, WriteOptions } from "./files.ts";
+export type { CopyReport } from "./local-files.ts";
+export type { StreamSource } from "./spool.ts";
+export type { Data } from "./bytes.ts";
+export { Contexts, Interpreter } from "./interpreter.ts";
+export type { CodeError, CodeResult, RunOptions } from "./interpreter.ts";
+export { Previews } from "./previews.ts";
+export type { PreviewOptions } from "./previews.ts";
+export type { Command, CommandOptions, ExecOptions, SpawnOptions } from "./exec.ts";
+export type { CommandEvent } from "./output.ts";
+export type { RequestOptions } from "./transport.ts";
+export { VERSION } from "./version.ts";
+
+export type { ErrorBody, ErrorCode } from "../contract/errors.ts";
+export type {
+  Context,
+  ExecResult,
+  Execution,
+  FileEntry,
+  FileStat,
+  FileWritten,
+  OutputEvent,
+  Process as ProcessInfo,
+  RunEvent,
+} from "../contract/guest.ts";
+export type { Host } from "../contract/host.ts";
+export type {
+  Access,
+  CreateSandbox,
+  DeletedSandbox,
+  Preview,
+  Sandbox as SandboxInfo,
+  SandboxState,
+  StopReason,
+  UpdateSandbox,
+} from "../contract/sandbox.ts";

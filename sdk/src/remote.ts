@@ -1,0 +1,44 @@
+/** One sandbox as the target of calls, and the reading of answers by the contract. */
+import type { z } from "zod";
+import { unexpectedAnswer } from "./transport.ts";
+import type { Call, Transport } from "./transport.ts";
+
+/** What a call adds to method and path. */
+export type CallExtras = Omit<Call, "method" | "path">;
+
+export class Remote {
+  readonly transport: Transport;
+  readonly id: string;
+
+  constructor(transport: Transport, id: string) {
+    this.transport = transport;
+    this.id = id;
+  }
+
+  /** Path of something below the sandbox: a verb (`:exec`) or a sub-path (`/processes`). */
+  path(suffix = ""): string {
+    return `/v1/sandboxes/${encodeURIComponent(this.id)}${suffix}`;
+  }
+
+  get(suffix: string, extras: CallExtras = {}): Promise<unknown> {
+    return this.transport.json({ method: "GET", path: this.path(suffix), ...extras });
+  }
+
+  post(suffix: string, json: unknown, extras: CallExtras = {}): Promise<unknown> {
+    return this.transport.json({ method: "POST", path: this.path(suffix), json, ...extras });
+  }
+
+  delete(suffix: string, extras: CallExtras = {}): Promise<unknown> {
+    return this.transport.json({ method: "DELETE", path: this.path(suffix), ...extras });
+  }
+}
+
+/** An answer by the contract. @throws RouseError `unexpected_answer` */
+export function parseAnswer<T extends z.ZodType>(schema: T, answer: unknown): z.infer<T> {
+  const parsed = schema.safeParse(answer);
+  if (parsed.success) return parsed.data;
+  const faults = parsed.error.issues.map(
+    (issue) => `${issue.path.map(String).join(".") || "answer"}: ${issue.message}`,
+  );
+  throw unexpectedAnswer(faults.join("; "), parsed.error);
+}

@@ -1,0 +1,300 @@
+/** One sandbox. */
+import "./dispose.ts";
+import { DeletedSandbox as DeletedSandboxSchema, Sandbox as SandboxSchema, defaults } from "../contract/sandbox.ts";
+import type {
+  CreateSandbox,
+  DeletedSandbox,
+  Sandbox as SandboxInfo,
+  SandboxState,
+  UpdateSandbox,
+} from "../contract/sandbox.ts";
+import { Rouse } from "./client.ts";
+import type { ListFilter } from "./client.ts";
+import { exec, execStream, spawn } from "./exec.ts";
+import type { Command, CommandOptions, ExecOptions, ExecResult, SpawnOptions } from "./exec.ts";
+import { ConflictError, ConnectionError, NotFoundError, RouseError } from "./errors.ts";
+import { Files } from "./files.ts";
+import { Interpreter } from "./interpreter.ts";
+import { namedFetch } from "./named-fetch.ts";
+import { urlOfPort } from "./named-url.ts";
+import type { CommandEvent } from "./output.ts";
+import type { Page } from "./page.ts";
+import { Previews } from "./previews.ts";
+import { Processes } from "./process.ts";
+import type { Process } from "./process.ts";
+import { Remote, parseAnswer } from "./remote.ts";
+import { sleep } from "./scope.ts";
+import type { RequestOptions, Transport } from "./transport.ts";
+
+/** Seconds that a change may take before the server answers with the state so far. */
+const SETTLE_SECONDS = 60;
+/** Longest single wait on the server, seconds. */
+const LONG_WAIT_SECONDS = 60;
+
+/** What a sandbox is created with; each field has a default. */
+export type CreateInput = Omit<CreateSandbox, "getOrCreate"> & {
+  /** false answers at once, while the sandbox starts. */
+  wait?: boolean | undefined;
+};
+
+/** The client to use; one made from the environment unless given. */
+export interface WithClient extends RequestOptions {
+  client?: Rouse | undefined;
+}
+
+/** Whether to wait until a change is done (default), or only until it has begun. */
+export interface SettleOptions extends RequestOptions {
+  wait?: boolean | undefined;
+}
+
+/**
+ * A Linux machine with a name, which sleeps with its RAM and wakes on the first request.
+ *
+ * @example
+ * const agent = await Sandbox.getOrCreate("agent-u-42", { idlePauseSeconds: 600 });
+ * await agent.exec("echo '- prefers weekly summaries' >> memory.md");
+ * console.log(agent.url(), agent.info.reused);
+ */
+export class Sandbox {
+  /** Files of the sandbox. */
+  readonly files: Files;
+  /** Background processes. */
+  readonly processes: Processes;
+  /** The code interpreter. */
+  readonly interpreter: Interpreter;
+  /** Links to ports for people without a key. */
+  readonly previews: Previews;
+  readonly #transport: Transport;
+  readonly #remote: Remote;
+  #info: SandboxInfo;
+
+  /** @internal */
+  constructor(transport: Transport, info: SandboxInfo) {
+    this.#transport = transport;
+    this.#info = info;
+    this.#remote = new Remote(transport, info.id);
+    this.files = new Files(this.#remote);
+    this.processes = new Processes(this.#remote);
+    this.interpreter = new Interpreter(this.#remote);
+    this.previews = new Previews(this.#remote);
+  }
+
+  /**
+   * Make a sandbox and wait until it runs.
+   * @throws ConflictError `name_taken`, or `no_capacity` when no room came free within two minutes
+   * @throws InvalidRequestError `invalid_request` with every fault in `details.issues`
+   * @throws ServiceUnavailableError `start_failed`
+   *
+   * @example
+   * await using sandbox = await Sandbox.create({ labels: { user: "u-42" } });
+   * const { stdout } = await sandbox.exec("uname -a");
+   */
+  static create(input: CreateInput = {}, { client, ...options }: WithClient = {}): Promise<Sandbox> {
+    return (client ?? new Rouse()).sandboxes.create(input, options);
+  }
+
+  /**
+   * The sandbox that holds a name, woken or restarted (`info.reused` is then true), or a new one. The other fields
+   * count only for a new one.
+   */
+  static getOrCreate(
+    name: string,
+    input: Omit<CreateInput, "name"> = {},
+    { client, ...options }: WithClient = {},
+  ): Promise<Sandbox> {
+    return (client ?? new Rouse()).sandboxes.getOrCreate(name, input, options);
+  }
+
+  /** A sandbox that exists, by id or name, without waking it. @throws NotFoundError `not_found` */
+  static connect(idOrName: string, { client, ...options }: WithClient = {}): Promise<Sandbox> {
+    return (client ?? new Rouse()).sandboxes.get(idOrName, options);
+  }
+
+  /** The sandboxes that match, oldest first. */
+  static list(filter: ListFilter = {}, { client, ...options }: WithClient = {}): Promise<Page<Sandbox>> {
+    return (client ?? new Rouse()).sandboxes.list(filter, options);
+  }
+
+  get id(): string {
+    return this.#info.id;
+  }
+
+  /** null for a sandbox without a name. */
+  get name(): string | null {
+    return this.#info.name;
+  }
+
+  /** Everything the last answer said; see {@link Sandbox.refresh}. */
+  get info(): SandboxInfo {
+    return this.#info;
+  }
+
+  /** As of the last answer. */
+  get state(): SandboxState {
+    return this.#info.state;
+  }
+
+  /** The named URL of a port, 8080 unless given. Opening it wakes the sandbox; it needs an API key or a preview's token. */
+  url(port: number = defaults.port): string {
+    return urlOfPort(this.#info.url, port);
+  }
+
+  /**
+   * Request the program that listens on a port (8080 unless given), with the API key, waking the sandbox. Takes and
+   * answers what `fetch` does, and works without wildcard DNS. Redirects are followed inside the sandbox; one that
+   * leads elsewhere is followed without key, cookie and authorization. A caller's own `authorization` is replaced by
+   * the key.
+   *
+   * @example
+   * const answer = await sandbox.fetch("/notes", { method: "POST", body: "buy milk" });
+   */
+  fetch(path: string, init: RequestInit = {}, port: number = defaults.port): Promise<Response> {
+    return namedFetch(this.#transport, { url: this.#info.url, port }, path, init);
+  }
+
+  /**
+   * Run a command to its end, waking the sandbox. Text is run by `bash -c`, a list as it is. A non-zero exit code and a
+   * timeout are results, unless `check`.
+   * @throws CommandError with `check`
+   *
+   * @example
+   * const { exitCode, stdout } = await sandbox.exec("npm test", { cwd: "app", timeoutMs: 300_000 });
+   */
+  exec(command: Command, options: ExecOptions = {}): Promise<ExecResult> {
+    return exec(this.#remote, command, options);
+  }
+
+  /**
+   * Run a command and iterate over what it writes, ending with an `exit` event. A cut connection is bridged without
+   * loss or repetition. Leaving the loop early leaves the command running; aborting `signal` ends it by SIGTERM.
+   */
+  execStream(command: Command, options: CommandOptions = {}): AsyncGenerator<CommandEvent, void, undefined> {
+    return execStream(this.#remote, command, options);
+  }
+
+  /** Start a process that goes on in the background, also over pause and wake. @throws ConflictError `process_limit` */
+  spawn(command: Command, options: SpawnOptions = {}): Promise<Process> {
+    return spawn(this.#remote, command, options);
+  }
+
+  /** Read the sandbox again; this does not wake it. */
+  async refresh(options: RequestOptions = {}): Promise<this> {
+    return this.#take(await this.#remote.get("", options));
+  }
+
+  /**
+   * Wait until a state is reached.
+   * @param options `timeoutSeconds`: longest wait, 60 unless given.
+   * @throws ConnectionError `timeout` when it takes longer
+   * @throws ConflictError `conflict` when the sandbox stopped or was deleted instead
+   */
+  async waitFor(
+    state: "running" | "paused" | "stopped",
+    options: { timeoutSeconds?: number | undefined; signal?: AbortSignal | undefined } = {},
+  ): Promise<this> {
+    const { timeoutSeconds = SETTLE_SECONDS, signal } = options;
+    const endsAt = performance.now() + timeoutSeconds * 1000;
+    for (;;) {
+      const askedAt = performance.now();
+      const left = Math.ceil((endsAt - askedAt) / 1000);
+      const query = { waitFor: state, timeoutSeconds: Math.max(1, Math.min(LONG_WAIT_SECONDS, left)) };
+      this.#take(await this.#remote.get("", { query, signal }));
+      if (this.state === state) return this;
+      if (this.state === "stopped" || this.state === "deleted") {
+        const why = this.#info.lastError ?? this.#info.stopReason;
+        throw new ConflictError({
+          code: "conflict",
+          status: 409,
+          message: `${this.#called()} is ${this.state}, not ${state}${why === null ? "" : `: ${why}`}.`,
+          details: { state: this.state, stopReason: this.#info.stopReason },
+        });
+      }
+      if (performance.now() >= endsAt) {
+        throw new ConnectionError({
+          code: "timeout",
+          message: `${this.#called()} is ${this.state}, and not ${state} after ${timeoutSeconds} s.`,
+          hint: "Pass a larger timeoutSeconds.",
+          retryable: true,
+        });
+      }
+      // A server that answers at once must not be asked without a pause.
+      if (performance.now() - askedAt < 250) await sleep(250, signal);
+    }
+  }
+
+  /** Put to sleep with its RAM. @throws ServiceUnavailableError `pause_failed`; the sandbox then runs on */
+  pause(options: SettleOptions = {}): Promise<this> {
+    return this.#settle(":pause", "paused", options);
+  }
+
+  /** Wake; a sandbox that is awake already is left as it is. @throws ServiceUnavailableError `wake_failed` */
+  async wake(options: SettleOptions = {}): Promise<this> {
+    try {
+      return await this.#settle(":wake", "running", options);
+    } catch (error) {
+      if (!(error instanceof RouseError) || error.code !== "not_paused") throw error;
+      await this.refresh({ signal: options.signal });
+      if (this.state === "running") return this;
+      if (this.state === "starting" || this.state === "resuming")
+        return await this.waitFor("running", { signal: options.signal });
+      throw error;
+    }
+  }
+
+  /** End the machine; its disk is kept, its RAM is not. */
+  stop(options: SettleOptions = {}): Promise<this> {
+    return this.#settle(":stop", "stopped", options);
+  }
+
+  /** Boot from disk. */
+  restart(options: SettleOptions = {}): Promise<this> {
+    return this.#settle(":restart", "running", options);
+  }
+
+  /** Delete with everything in it, from any state. Works again on a deleted one. */
+  async delete(options: RequestOptions = {}): Promise<DeletedSandbox> {
+    const deleted = parseAnswer(DeletedSandboxSchema, await this.#remote.delete("", options));
+    this.#info = { ...this.#info, state: "deleted", status: "deleted", endedAt: deleted.endedAt };
+    return deleted;
+  }
+
+  /** Change settings. An `env` value of null removes the variable; new values reach processes started from then on. */
+  async update(settings: UpdateSandbox, options: RequestOptions = {}): Promise<this> {
+    return this.#take(await this.#remote.post(":update", settings, options));
+  }
+
+  /** Keep the paused state for so many days, 1 to 365; null goes back to the default of 30. */
+  async setRetention(days: number | null, options: RequestOptions = {}): Promise<this> {
+    return this.#take(await this.#remote.post(":retention", { days }, options));
+  }
+
+  /** Stops the sandbox at the end of `await using`; its disk is kept. Failures are ignored. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop({ wait: false }).catch(() => undefined);
+  }
+
+  async #settle(
+    verb: string,
+    goal: "running" | "paused" | "stopped",
+    { wait = true, ...options }: SettleOptions,
+  ): Promise<this> {
+    this.#take(await this.#remote.post(verb, {}, { ...options, waitSeconds: wait ? SETTLE_SECONDS : undefined }));
+    return wait && this.state !== goal ? await this.waitFor(goal, { signal: options.signal }) : this;
+  }
+
+  #take(answer: unknown): this {
+    const info = parseAnswer(SandboxSchema, answer);
+    // Only the creation's answer says it, and it stays true of this handle.
+    this.#info = this.#info.reused === undefined ? info : { ...info, reused: this.#info.reused };
+    return this;
+  }
+
+  #called(): string {
+    return this.#info.name === null ? `Sandbox ${this.id}` : `Sandbox ${JSON.stringify(this.#info.name)}`;
+  }
+}
+
+/** Whether an error says that there is no such sandbox. */
+export function isMissing(error: unknown): boolean {
+  return error instanceof NotFoundError || (error instanceof RouseError && error.status === 410);
+}

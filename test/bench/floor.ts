@@ -1,0 +1,206 @@
+/**
+ * The floor: the same machine files driven by bare QEMU commands and nothing else of the project. What Rouse adds is
+ * what it takes above this, measured in the same run.
+ */
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { get } from "node:http";
+import { connect, createServer, type Socket } from "node:net";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+export interface FloorMachine {
+  /** Folder with `ram`, `disk.qcow2` and `device-state` of a sleeper whose port 8080 serves. */
+  readonly dir: string;
+  readonly kernel: string;
+  readonly initrd: string;
+  readonly accelerator: string;
+  readonly vcpu: number;
+  readonly memoryMiB: number;
+}
+
+const AGENT_PORT = 10_800;
+
+export class Floor {
+  readonly #machine: FloorMachine;
+  #child: ChildProcess | null = null;
+  #qmp: Socket | null = null;
+  #wire: Socket | null = null;
+  readonly #answers: ((answer: Record<string, unknown>) => void)[] = [];
+  readonly #events: Record<string, unknown>[] = [];
+  #port = 0;
+
+  constructor(machine: FloorMachine) {
+    this.#machine = machine;
+  }
+
+  /** A process that waits for a state, with the port forwarded. Milliseconds. */
+  start(): Promise<number> {
+    return timed(async () => {
+      await this.#spawn(["-incoming", "defer"]);
+      this.#port = await this.#forward(8080);
+    });
+  }
+
+  /** Load and run on, until the first byte of an HTTP answer. Milliseconds. */
+  wake(): Promise<number> {
+    return timed(async () => {
+      await this.load();
+      await this.#command("cont");
+      await this.firstByte();
+    });
+  }
+
+  /** Load and run on, no request. */
+  async load(): Promise<void> {
+    const { dir } = this.#machine;
+    const at = join(dir, "in.sock");
+    await rm(at, { force: true });
+    await this.#command("migrate-incoming", { uri: `unix:${at}` });
+    const socket = connect(at);
+    await once(socket, "connect");
+    socket.end(await readFile(join(dir, "device-state")));
+    while ((await this.#command("query-status"))["status"] === "inmigrate") await tick();
+  }
+
+  async cont(): Promise<void> {
+    await this.#command("cont");
+  }
+
+  /** Stop and save. Milliseconds. */
+  pause(): Promise<number> {
+    return timed(async () => {
+      const { dir } = this.#machine;
+      const at = join(dir, "out.sock");
+      await rm(at, { force: true });
+      const server = createServer();
+      server.listen(at);
+      await once(server, "listening");
+      const saved = once(server, "connection").then(async ([socket]) => {
+        const chunks: Buffer[] = [];
+        for await (const chunk of socket as Socket) chunks.push(chunk as Buffer);
+        await writeFile(join(dir, "device-state"), Buffer.concat(chunks));
+      });
+      await this.#command("stop");
+      await this.#command("migrate", { uri: `unix:${at}` });
+      while ((await this.#command("query-migrate"))["status"] !== "completed") await tick();
+      await saved;
+      server.close();
+    });
+  }
+
+  /** Run a resident sleeper on, until the first byte. Milliseconds. */
+  wakeResident(): Promise<number> {
+    return timed(async () => {
+      await this.#command("cont");
+      await this.firstByte();
+    });
+  }
+
+  /** From a process start on the disk alone until the guest agent answers. Milliseconds. */
+  boot(): Promise<number> {
+    return timed(async () => {
+      await rm(join(this.#machine.dir, "ram"), { force: true });
+      await this.#spawn([]);
+      this.#port = await this.#forward(AGENT_PORT);
+      await this.firstByte("/facts");
+    });
+  }
+
+  async firstByte(path = "/"): Promise<void> {
+    for (;;) {
+      const done = await new Promise<boolean>((resolve) => {
+        const req = get({ host: "127.0.0.1", port: this.#port, path, agent: false }, (res) => {
+          res.once("data", () => resolve(true));
+          res.once("end", () => resolve(true));
+        });
+        req.setTimeout(60_000, () => req.destroy());
+        req.on("error", () => resolve(false));
+      });
+      if (done) return;
+      await tick();
+    }
+  }
+
+  async end(): Promise<void> {
+    const child = this.#child;
+    if (!child) return;
+    const gone = once(child, "exit");
+    await this.#command("quit").catch(() => ({}));
+    await gone;
+    this.#qmp?.destroy();
+    this.#wire?.destroy();
+    this.#child = null;
+  }
+
+  async #spawn(more: string[]): Promise<void> {
+    const { dir, kernel, initrd, accelerator, vcpu, memoryMiB } = this.#machine;
+    const at = (name: string) => join(dir, name);
+    await Promise.all([rm(at("q.sock"), { force: true }), rm(at("w.sock"), { force: true })]);
+    const accel = accelerator === "kvm" ? "kvm" : "tcg,thread=multi,tb-size=128";
+    const args = [
+      ...["-name", "rouse", "-nodefaults", "-no-user-config", "-nographic", "-no-reboot"],
+      ...["-M", "pc-q35-7.2,vmport=off,smbus=off,sata=off,usb=off,graphics=off"],
+      ...["-accel", accel, "-cpu", "Nehalem", "-m", String(memoryMiB), "-smp", String(vcpu)],
+      ...["-object", `memory-backend-file,id=ram,size=${memoryMiB}M,mem-path=${at("ram")},share=on`, "-machine", "memory-backend=ram"],
+      ...["-kernel", kernel, "-initrd", initrd, "-append", "console=ttyS0 quiet reboot=t panic=-1"],
+      ...["-chardev", "ringbuf,id=console,size=65536", "-serial", "chardev:console"],
+      ...["-drive", `id=disk,file=${at("disk.qcow2")},format=qcow2,if=none,cache=writeback,discard=unmap,detect-zeroes=unmap`],
+      ...["-device", "virtio-blk-pci,drive=disk", "-netdev", "user,id=net,restrict=on", "-device", "virtio-net-pci,netdev=net,romfile="],
+      ...["-device", "virtio-serial-pci,max_ports=2", "-chardev", `socket,id=wire,path=${at("w.sock")},server=on,wait=off`],
+      ...["-device", "virtserialport,chardev=wire,name=rouse.wire"],
+      ...["-device", "vmgenid,guid=auto", "-device", "virtio-balloon-pci,free-page-reporting=on"],
+      ...["-device", "pcie-root-port,id=slot1,chassis=1", "-device", "pcie-root-port,id=slot2,chassis=2"],
+      ...["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"],
+      ...["-qmp", `unix:${at("q.sock")},server=on,wait=off`, ...more],
+    ];
+    this.#child = spawn("qemu-system-x86_64", args, { stdio: "ignore" });
+    this.#qmp = await open(at("q.sock"));
+    this.#wire = await open(at("w.sock"));
+    this.#wire.resume();
+    createInterface({ input: this.#qmp }).on("line", (line) => {
+      const message = JSON.parse(line) as Record<string, unknown>;
+      if ("return" in message || "error" in message) this.#answers.shift()?.(message);
+      else this.#events.push(message);
+    });
+    await this.#command("qmp_capabilities");
+    await this.#command("migrate-set-capabilities", { capabilities: [{ capability: "x-ignore-shared", state: true }] });
+  }
+
+  async #forward(port: number): Promise<number> {
+    await this.#command("human-monitor-command", { "command-line": `hostfwd_add net tcp:127.0.0.1:0-:${port}` });
+    const { text } = await this.#command("human-monitor-command", { "command-line": "info usernet" });
+    const found = new RegExp(`HOST_FORWARD\\]\\s+\\d+\\s+\\S+\\s+(\\d+)\\s+\\S+\\s+${port}\\s`).exec(String(text));
+    return Number(found?.[1]);
+  }
+
+  async #command(execute: string, args: Record<string, unknown> = {}): Promise<Record<string, unknown>> {
+    const answer = new Promise<Record<string, unknown>>((resolve) => this.#answers.push(resolve));
+    this.#qmp?.write(`${JSON.stringify({ execute, arguments: args })}\n`);
+    const { return: value, error } = await answer;
+    if (error !== undefined) throw new Error(`${execute}: ${JSON.stringify(error)}`);
+    return typeof value === "string" ? { text: value } : (value as Record<string, unknown>);
+  }
+}
+
+/** Milliseconds that work took. */
+export async function timed(work: () => Promise<unknown>): Promise<number> {
+  const began = performance.now();
+  await work();
+  return performance.now() - began;
+}
+
+async function open(path: string): Promise<Socket> {
+  for (;;) {
+    const socket = connect(path);
+    const there = await new Promise<boolean>((resolve) => {
+      socket.once("connect", () => resolve(true));
+      socket.once("error", () => resolve(false));
+    });
+    if (there) return socket;
+    await tick();
+  }
+}
+
+const tick = () => new Promise((resolve) => setTimeout(resolve, 1));

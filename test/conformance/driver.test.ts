@@ -1,0 +1,149 @@
+/** What every driver must do, run against each of them. */
+import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
+import { request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { defaultHome } from "../../backend-pool/config.ts";
+import { buildImage } from "../../backend-pool/images/build.ts";
+import { defaultRecipe } from "../../backend-pool/images/recipe.ts";
+import { agentFacts } from "../../backend-pool/machine/agent-client.ts";
+import type { Driver } from "../../backend-pool/machine/driver.ts";
+import { FakeDriver } from "../../backend-pool/machine/fake/driver.ts";
+import { chooseAccelerator } from "../../backend-pool/machine/qemu/accelerator.ts";
+import { QemuDriver, qemuVersion } from "../../backend-pool/machine/qemu/driver.ts";
+import { lineProgress } from "../../backend-pool/progress.ts";
+import { shapeOf } from "../../backend-pool/shape.ts";
+import { AGENT_PORT } from "../../sdk/contract/guest-limits.ts";
+import { newSandboxId } from "../../sdk/contract/names.ts";
+
+const drivers: Record<string, (dir: string) => Promise<Driver>> = {
+  fake: async (dir) => new FakeDriver(join(dir, "machines")),
+  qemu: async (dir) => {
+    const imagesDir = join(defaultHome(), "images");
+    const image = await buildImage(defaultRecipe, imagesDir, lineProgress);
+    const accelerator = await chooseAccelerator(image.kernel, image.initrd);
+    const runDir = join(dir, "run");
+    await mkdir(runDir, { recursive: true });
+    return new QemuDriver(image, accelerator, await qemuVersion(), {
+      imagesDir,
+      machinesDir: join(dir, "machines"),
+      runDir,
+      spares: 0,
+      progress: lineProgress,
+    });
+  },
+};
+
+describe.for(Object.keys(drivers))("driver %s", (name) => {
+  let dir: string;
+  let driver: Driver;
+  const id = newSandboxId("conformance");
+  const identity = (generation: number) => ({ generation, hostname: "conformance" });
+
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), `rouse-${name}-`));
+    const make = drivers[name];
+    if (!make) throw new Error(`no driver ${name}`);
+    driver = await make(dir);
+    await driver.prepare(shapeOf({}));
+  });
+  afterAll(async () => {
+    await driver.destroy(id);
+    await driver.close();
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  /** A command through the guest agent. */
+  async function exec(command: string): Promise<string> {
+    const at = await driver.endpoint(id, AGENT_PORT);
+    const body = JSON.stringify({ command });
+    return new Promise((resolve, reject) => {
+      const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
+      const req = request({ ...at, path: "/exec", method: "POST", headers, agent: false }, (res) => {
+        let text = "";
+        res.on("data", (chunk: Buffer) => (text += chunk.toString()));
+        res.on("end", () => resolve((JSON.parse(text) as { stdout: string }).stdout.trim()));
+      });
+      req.on("error", reject);
+      req.end(body);
+    });
+  }
+
+  it("knows nothing of a machine that was never made", async ({ expect }) => {
+    expect(await driver.inspect(id)).toEqual({ exists: false, running: false, memory: "none", depth: null });
+    await expect(driver.wake(id, identity(1))).rejects.toMatchObject({ code: expect.stringMatching(/not_found|wake_failed/) });
+    await driver.destroy(id);
+  });
+
+  it("refuses an image it does not have", async ({ expect }) => {
+    await expect(driver.create(newSandboxId("other"), shapeOf({ image: "none" }))).rejects.toMatchObject({ code: "invalid_image" });
+  });
+
+  it("creates asleep, twice the same, and wakes", async ({ expect }) => {
+    await driver.create(id, shapeOf({}));
+    await driver.create(id, shapeOf({}));
+    expect(await driver.inspect(id)).toMatchObject({ exists: true, running: false, memory: "saved" });
+    await driver.wake(id, identity(1));
+    expect(await driver.inspect(id)).toEqual({ exists: true, running: true, memory: "live", depth: null });
+    expect(await driver.list()).toEqual([id]);
+    expect(await exec("echo ready")).toBe("ready");
+    expect((await agentFacts(await driver.endpoint(id, AGENT_PORT))).running).toBe(0);
+  });
+
+  it("keeps programs and files over a pause, from every depth", async ({ expect }) => {
+    await exec("echo one > file; (n=0; while :; do n=$((n+1)); echo $n > count; sleep 0.05; done) >/dev/null 2>&1 & echo $! > pid");
+    for (const depth of ["resident", "prestarted", "local"] as const) {
+      await driver.pause(id);
+      await driver.pause(id);
+      expect(await driver.inspect(id)).toMatchObject({ running: false, memory: "saved" });
+      await driver.settle(id, depth);
+      await driver.settle(id, depth);
+      expect((await driver.inspect(id)).memory).toBe("saved");
+      await driver.wake(id, identity(2));
+      const before = Number(await exec("cat file >/dev/null && kill -0 $(cat pid) && cat count"));
+      expect(before).toBeGreaterThan(0);
+      expect(Number(await exec("sleep 0.5; cat count"))).toBeGreaterThan(before);
+    }
+  });
+
+  it("tells who listens, and measures CPU", async ({ expect }) => {
+    expect(await driver.listening(id, 8123)).toBe("no");
+    await exec("nohup python3 -m http.server 8123 --bind 127.0.0.1 >/dev/null 2>&1 & for i in $(seq 100); do python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8123))' 2>/dev/null && break; sleep 0.1; done");
+    expect(await driver.listening(id, 8123)).toBe("reachable");
+    const before = await driver.cpuTicks(id);
+    await exec("end=$(( $(date +%s) + 2 )); while [ $(date +%s) -lt $end ]; do :; done");
+    expect((await driver.cpuTicks(id)) - before).toBeGreaterThan(50);
+  });
+
+  it("boots from its disk: files stay, programs do not", async ({ expect }) => {
+    await exec("sync");
+    await driver.boot(id, identity(3));
+    expect(await exec("cat file")).toBe("one");
+    expect(await exec("readlink /proc/$(cat pid)/exe >/dev/null && echo alive || echo gone")).toBe("gone");
+  });
+
+  it("stops without RAM, and can't be woken then", async ({ expect }) => {
+    await driver.stop(id);
+    await driver.stop(id);
+    expect(await driver.inspect(id)).toEqual({ exists: true, running: false, memory: "none", depth: null });
+    await expect(driver.wake(id, identity(4))).rejects.toMatchObject({ code: "wake_failed", details: { memoryLost: true } });
+    await driver.boot(id, identity(5));
+    expect(await exec("cat file")).toBe("one");
+  });
+
+  it("reports a machine that ends by itself, once", async ({ expect }) => {
+    const ended = new Promise<string>((resolve) => driver.onEnded(resolve));
+    await exec(name === "fake" ? "kill -9 $PPID" : "sudo sh -c 'sync; echo o > /proc/sysrq-trigger'").catch(() => undefined);
+    expect(await ended).toBe(id);
+    expect(await driver.inspect(id)).toMatchObject({ running: false, memory: "none" });
+  });
+
+  it("destroys from any state, twice the same, and leaves nothing", async ({ expect }) => {
+    await driver.boot(id, identity(6));
+    await driver.destroy(id);
+    await driver.destroy(id);
+    expect(await driver.list()).toEqual([]);
+    expect(await readdir(join(dir, "machines"))).toEqual([]);
+  });
+});

@@ -1,0 +1,99 @@
+/** Kill each process in turn: the state that follows is right, the reason is said, and the machine is usable again. */
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { Rouse } from "rouse";
+import { defaultHome } from "../../backend-pool/config.ts";
+import { launch, type System } from "../../backend-pool/local/launcher.ts";
+import { freshName } from "./support.ts";
+
+describe("a killed", () => {
+  let own: System;
+  let rouse: Rouse;
+  let stateDir: string;
+
+  beforeAll(async () => {
+    stateDir = await mkdtemp(join(tmpdir(), "rouse-crash-"));
+    own = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0 });
+    rouse = new Rouse({ apiKey: own.apiKey, baseUrl: own.url });
+  });
+  afterAll(async () => {
+    await own.stop();
+    await rm(stateDir, { recursive: true, force: true });
+  });
+
+  /** Processes of the machines of this test's own system. */
+  async function machineProcesses(): Promise<number[]> {
+    const runDir = join(stateDir, "run");
+    const files = (await readdir(runDir)).filter((name) => name.endsWith(".pid"));
+    const pids = await Promise.all(files.map(async (name) => Number(await readFile(join(runDir, name), "utf8"))));
+    const alive = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/cmdline`, "utf8").then((text) => text.includes(stateDir), () => false)));
+    return pids.filter((_, i) => alive[i]);
+  }
+
+  it("machine is stopped with its reason, and starts again from its disk", async ({ expect }) => {
+    const sandbox = await rouse.sandboxes.create({ name: freshName("vm"), idlePauseSeconds: 0 });
+    await sandbox.exec("echo kept > disk.txt && sync", { check: true });
+    for (const pid of await machineProcesses()) process.kill(pid, "SIGKILL");
+    const info = await sandbox.waitFor("stopped", { timeoutSeconds: 30 });
+    expect(info).toMatchObject({ state: "stopped", stopReason: "vm_crashed" });
+    await expect(sandbox.exec("true")).rejects.toMatchObject({ code: "sandbox_stopped" });
+    const again = await rouse.sandboxes.getOrCreate(sandbox.name ?? "");
+    expect(again.info).toMatchObject({ state: "running", memoryRestored: false, reused: true });
+    expect((await again.exec("cat disk.txt")).stdout).toBe("kept\n");
+    await again.delete();
+    expect(await machineProcesses()).toEqual([]);
+  });
+
+  it("host agent finds its running and its sleeping machines again", async ({ expect }) => {
+    const awake = await rouse.sandboxes.create({ name: freshName("awake"), idlePauseSeconds: 0 });
+    const asleep = await rouse.sandboxes.create({ name: freshName("asleep"), idlePauseSeconds: 0 });
+    const boots = await Promise.all([awake, asleep].map((one) => one.exec("cat /proc/sys/kernel/random/boot_id")));
+    await awake.interpreter.run("kept = 1");
+    await asleep.interpreter.run("kept = 2");
+    await asleep.pause();
+    await own.host.kill();
+    expect((await machineProcesses()).length).toBeGreaterThan(0);
+    await own.host.start();
+    expect((await awake.interpreter.run("kept")).results[0]?.data["text/plain"]).toBe("1");
+    expect((await awake.refresh()).generation).toBe(awake.info.generation);
+    expect((await asleep.interpreter.run("kept")).results[0]?.data["text/plain"]).toBe("2");
+    const after = await Promise.all([awake, asleep].map((one) => one.exec("cat /proc/sys/kernel/random/boot_id")));
+    expect(after.map((one) => one.stdout)).toEqual(boots.map((one) => one.stdout));
+    await Promise.all([awake.delete(), asleep.delete()]);
+  });
+
+  it("host agent in the middle of pauses and wakes loses nothing", async ({ expect }) => {
+    const sandbox = await rouse.sandboxes.create({ name: freshName("middle"), idlePauseSeconds: 0 });
+    await sandbox.interpreter.run("rounds = []");
+    for (let round = 0; round < 4; round++) {
+      const action = round % 2 === 0 ? sandbox.pause() : sandbox.wake();
+      action.catch(() => undefined);
+      await new Promise((resolve) => setTimeout(resolve, 5 + 12 * round));
+      await own.host.kill();
+      await own.host.start();
+      await action.catch(() => undefined);
+      await sandbox.interpreter.run(`rounds.append(${round})`);
+      expect((await sandbox.refresh()).memoryRestored).not.toBe(false);
+      if (round % 2 === 0) await sandbox.pause();
+    }
+    expect((await sandbox.interpreter.run("rounds")).results[0]?.data["text/plain"]).toBe("[0, 1, 2, 3]");
+    await sandbox.delete();
+  });
+
+  it("edge comes back with every sandbox in the state it had", async ({ expect }) => {
+    const awake = await rouse.sandboxes.create({ name: freshName("edge-awake"), idlePauseSeconds: 0 });
+    const asleep = await rouse.sandboxes.create({ name: freshName("edge-asleep"), idlePauseSeconds: 0, labels: { team: "crash" } });
+    await asleep.interpreter.run("kept = 3");
+    await asleep.pause();
+    await own.edge.kill();
+    await own.edge.start();
+    expect((await awake.exec("echo here")).stdout).toBe("here\n");
+    expect((await asleep.refresh()).state).toBe("paused");
+    expect((await asleep.interpreter.run("kept")).results[0]?.data["text/plain"]).toBe("3");
+    expect((await rouse.sandboxes.list({ labels: { team: "crash" } })).data.map((one) => one.id)).toEqual([asleep.id]);
+    await Promise.all([awake.delete(), asleep.delete()]);
+    expect(await machineProcesses()).toEqual([]);
+  });
+});

@@ -1,0 +1,32 @@
+/** One whole system, with real machines, for all test files. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestProject } from "vitest/node";
+import { defaultHome } from "../../backend-pool/config.ts";
+import { launch } from "../../backend-pool/local/launcher.ts";
+
+export interface SystemFacts {
+  readonly url: string;
+  readonly hostUrl: string;
+  readonly apiKey: string;
+  readonly stateDir: string;
+  readonly secretsFile: string;
+}
+
+declare module "vitest" {
+  export interface ProvidedContext {
+    system: SystemFacts;
+  }
+}
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const stateDir = await mkdtemp(join(tmpdir(), "rouse-e2e-"));
+  const system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0 });
+  const { url, hostUrl, apiKey, home } = system;
+  project.provide("system", { url, hostUrl, apiKey, stateDir, secretsFile: home.secretsFile });
+  return async () => {
+    await system.stop();
+    await rm(stateDir, { recursive: true, force: true });
+  };
+}

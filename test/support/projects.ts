@@ -1,0 +1,15 @@
+/** The test projects, in the order they run: each is a folder `test/<name>` with a `vitest.config.ts`. */
+export const testProjects: readonly {
+  readonly name: string;
+  /** It runs virtual machines, and nothing may run beside it. */
+  readonly alone: boolean;
+}[] = [
+  { name: "support", alone: false },
+  { name: "unit", alone: false },
+  { name: "sdk", alone: false },
+  { name: "guest", alone: false },
+  { name: "edge", alone: false },
+  { name: "host", alone: true },
+  { name: "conformance", alone: true },
+  { name: "e2e", alone: true },
+];

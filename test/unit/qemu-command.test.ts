@@ -1,0 +1,29 @@
+import { describe, it } from "vitest";
+import { qemuArguments } from "../../backend-pool/machine/qemu/command.ts";
+import { shapeOf } from "../../backend-pool/shape.ts";
+
+const files = { ram: "/s/a,b/ram", disk: "/s/a,b/disk", qmp: "/r/q", wire: "/r/w", kernel: "/i/k", initrd: "/i/i" };
+
+describe("QEMU's arguments", () => {
+  const args = qemuArguments(shapeOf({}), { kind: "tcg", reason: "" }, files, false);
+
+  it("leave the guest no way out and QEMU no way to start programs", ({ expect }) => {
+    expect(args).toContain("user,id=net,restrict=on");
+    expect(args[args.indexOf("-sandbox") + 1]).toContain("spawn=deny");
+  });
+
+  it("fix machine and CPU, so that a state loads in every later run", ({ expect }) => {
+    expect(args[args.indexOf("-M") + 1]).toMatch(/^pc-q35-7\.2,/);
+    expect(args[args.indexOf("-cpu") + 1]).toBe("Nehalem");
+    const kvm = qemuArguments(shapeOf({}), { kind: "kvm", reason: "" }, files, false);
+    expect(kvm[kvm.indexOf("-cpu") + 1]).toBe("Nehalem");
+  });
+
+  it("differ between a boot and a wake only in waiting for a state", ({ expect }) => {
+    expect(qemuArguments(shapeOf({}), { kind: "tcg", reason: "" }, files, true)).toEqual([...args, "-incoming", "defer"]);
+  });
+
+  it("double a comma of a path, which would begin another option", ({ expect }) => {
+    expect(args.join(" ")).toContain("mem-path=/s/a,,b/ram,share=on");
+  });
+});

@@ -1,0 +1,128 @@
+/** Every public operation with its schemas: routing, validation and the OpenAPI document come from this table. */
+import { z } from "zod";
+import { Me } from "../../sdk/contract/account.ts";
+import {
+  BeginUpload,
+  Chmod,
+  ChunkQuery,
+  ContentQuery,
+  Context,
+  CreateContext,
+  ExecRequest,
+  ExecResult,
+  Execution,
+  FileEntry,
+  FileListQuery,
+  FileStat,
+  FileWritten,
+  Mkdir,
+  OutputEvent,
+  OutputPage,
+  OutputQuery,
+  Process,
+  Remove,
+  Rename,
+  RunCode,
+  RunEvent,
+  SignalProcess,
+  SpawnRequest,
+  StatQuery,
+  Upload,
+  WriteStdin,
+} from "../../sdk/contract/guest.ts";
+import { Host } from "../../sdk/contract/host.ts";
+import {
+  CreatePreview,
+  CreateSandbox,
+  DeletedSandbox,
+  GetQuery,
+  ListQuery,
+  Preview,
+  PreviewQuery,
+  Sandbox,
+  SandboxList,
+  SetRetention,
+  UpdateSandbox,
+  WakeSandbox,
+} from "../../sdk/contract/sandbox.ts";
+import type { Operation } from "./operation.ts";
+
+const Empty = z.strictObject({});
+const NoQuery = z.strictObject({});
+const listOf = (schema: z.ZodType) => z.object({ data: z.array(schema) });
+
+const S = "/v1/sandboxes";
+const ID = `${S}/{id}`;
+
+const account: readonly Omit<Operation, "work">[] = [
+  { method: "GET", path: "/v1/me", summary: "Who the key belongs to.", answer: Me },
+  { method: "GET", path: "/v1/hosts", summary: "The hosts, and whether they are live.", answer: listOf(Host) },
+  { method: "GET", path: "/v1/usage", summary: "What was used. Not offered by this installation.", answer: "any" },
+];
+
+const sandboxes: readonly Omit<Operation, "work">[] = [
+  { method: "POST", path: S, summary: "Create a sandbox, or with getOrCreate find the one that holds the name.", query: NoQuery, body: CreateSandbox, answer: Sandbox },
+  { method: "GET", path: S, summary: "List sandboxes, oldest first.", query: ListQuery, answer: SandboxList },
+  { method: "GET", path: ID, summary: "Read a sandbox, or wait for a state of it. Never wakes it.", query: GetQuery, answer: Sandbox },
+  { method: "DELETE", path: ID, summary: "Delete a sandbox with everything in it, from any state.", query: NoQuery, answer: DeletedSandbox },
+  { method: "POST", path: `${ID}:update`, summary: "Change settings.", query: NoQuery, body: UpdateSandbox, answer: Sandbox },
+  { method: "POST", path: `${ID}:pause`, summary: "Put to sleep with its RAM.", query: NoQuery, body: Empty, answer: Sandbox },
+  { method: "POST", path: `${ID}:wake`, summary: "Wake from RAM.", query: NoQuery, body: WakeSandbox, answer: Sandbox },
+  { method: "POST", path: `${ID}:stop`, summary: "End the machine and keep its disk.", query: NoQuery, body: Empty, answer: Sandbox },
+  { method: "POST", path: `${ID}:restart`, summary: "Boot from disk.", query: NoQuery, body: Empty, answer: Sandbox },
+  { method: "POST", path: `${ID}:retention`, summary: "Set how many days a paused state is kept.", query: NoQuery, body: SetRetention, answer: Sandbox },
+];
+
+const previews: readonly Omit<Operation, "work">[] = [
+  { method: "POST", path: `${ID}/previews`, summary: "Open a port by link token, or to everybody.", query: NoQuery, body: CreatePreview, answer: Preview },
+  { method: "GET", path: `${ID}/previews`, summary: "List opened ports.", query: NoQuery, answer: listOf(Preview) },
+  { method: "GET", path: `${ID}/previews/{port}`, summary: "Read an opened port, with a fresh token.", query: PreviewQuery, answer: Preview },
+  { method: "POST", path: `${ID}/previews/{port}:rotate`, summary: "End all tokens of a port and answer a new one.", query: NoQuery, body: Empty, answer: Preview },
+  {
+    method: "DELETE",
+    path: `${ID}/previews/{port}`,
+    summary: "Close a port.",
+    query: NoQuery,
+    answer: z.object({ id: z.string(), sandboxId: z.string(), port: z.int(), deleted: z.literal(true) }),
+  },
+];
+
+const P = `${ID}/processes`;
+const F = `${ID}/files`;
+const U = `${ID}/uploads`;
+const I = `${ID}/interpreter`;
+
+const guest: readonly Omit<Operation, "work">[] = [
+  { method: "POST", path: `${ID}:exec`, summary: "Run a command to its end.", body: ExecRequest, answer: ExecResult, lines: OutputEvent },
+  { method: "POST", path: P, summary: "Start a background process.", body: SpawnRequest, answer: Process },
+  { method: "GET", path: P, summary: "List processes.", answer: listOf(Process) },
+  { method: "GET", path: `${P}/{pid}`, summary: "Read a process.", answer: Process },
+  { method: "GET", path: `${P}/{pid}/output`, summary: "Read or follow output.", query: OutputQuery, answer: OutputPage, lines: OutputEvent },
+  { method: "POST", path: `${P}/{pid}:write`, summary: "Write to stdin.", body: WriteStdin, answer: z.object({ offset: z.int() }) },
+  { method: "POST", path: `${P}/{pid}:signal`, summary: "Send a signal.", body: SignalProcess, answer: "any" },
+  { method: "GET", path: `${F}/content`, summary: "Read a file.", query: ContentQuery, answer: "bytes" },
+  { method: "PUT", path: `${F}/content`, summary: "Write a file.", query: ContentQuery, body: "bytes", answer: FileWritten },
+  { method: "GET", path: `${F}/list`, summary: "List a folder.", query: FileListQuery, answer: listOf(FileEntry) },
+  { method: "GET", path: `${F}/stat`, summary: "Facts of a path, also of a missing one.", query: StatQuery, answer: FileStat },
+  { method: "POST", path: `${F}:mkdir`, summary: "Make a folder.", body: Mkdir, answer: "any" },
+  { method: "POST", path: `${F}:remove`, summary: "Remove a file or folder.", body: Remove, answer: z.object({ removed: z.boolean() }) },
+  { method: "POST", path: `${F}:rename`, summary: "Rename or move.", body: Rename, answer: "any" },
+  { method: "POST", path: `${F}:chmod`, summary: "Change permission bits.", body: Chmod, answer: "any" },
+  { method: "POST", path: U, summary: "Begin an upload.", body: BeginUpload, answer: Upload },
+  { method: "PUT", path: `${U}/{upload}`, summary: "Send a chunk.", query: ChunkQuery, body: "bytes", answer: z.object({ received: z.int() }) },
+  { method: "POST", path: `${U}/{upload}:commit`, summary: "Check the digest and put the file in place.", body: Empty, answer: FileWritten },
+  { method: "POST", path: `${U}/{upload}:abort`, summary: "Drop an upload.", body: Empty, answer: "any" },
+  { method: "POST", path: `${I}:run`, summary: "Run code in an interpreter context.", body: RunCode, answer: Execution, lines: RunEvent },
+  { method: "POST", path: `${I}/contexts`, summary: "Start a context.", body: CreateContext, answer: Context },
+  { method: "GET", path: `${I}/contexts`, summary: "List contexts.", answer: listOf(Context) },
+  { method: "POST", path: `${I}/contexts/{context}:restart`, summary: "Restart a context.", body: Empty, answer: Context },
+  { method: "POST", path: `${I}/contexts/{context}:interrupt`, summary: "Interrupt a run.", body: Empty, answer: z.object({ interrupted: z.boolean() }) },
+  { method: "DELETE", path: `${I}/contexts/{context}`, summary: "End a context.", answer: z.object({ deleted: z.boolean() }) },
+];
+
+export const operations: readonly Operation[] = [
+  ...account.map((one) => ({ ...one, work: "account" as const })),
+  ...sandboxes.map((one) => ({ ...one, work: "sandbox" as const })),
+  ...previews.map((one) => ({ ...one, work: "preview" as const })),
+  ...guest.map((one) => ({ query: NoQuery, ...one, work: "guest" as const })),
+];

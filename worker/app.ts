@@ -1,0 +1,61 @@
+/** The API host: routes, authentication, error shape. */
+import { Hono } from "hono";
+import { RouseFailure } from "../sdk/contract/error-codes.ts";
+import { matcher } from "./api/operation.ts";
+import { openApi } from "./api/openapi.ts";
+import { operations } from "./api/operations.ts";
+import { faultResponse } from "./errors.ts";
+import type { RequestNote } from "./log.ts";
+import { authenticate } from "./middleware/auth.ts";
+import { accountRoute } from "./routes/account.ts";
+import type { Context } from "./routes/context.ts";
+import { guestRoute } from "./routes/guest.ts";
+import { internal } from "./routes/internal.ts";
+import { previewRoute } from "./routes/previews.ts";
+import { sandboxRoute } from "./routes/sandboxes.ts";
+
+interface AppEnv {
+  readonly Bindings: Env & { readonly note: RequestNote };
+}
+
+const match = matcher(operations);
+let document: string | undefined;
+
+export const app = new Hono<AppEnv>();
+
+app.get("/healthz", (c) => c.json({ ok: true }));
+app.get("/v1/openapi.json", (c) => {
+  document ??= JSON.stringify(openApi(operations));
+  return c.body(document, 200, { "content-type": "application/json; charset=utf-8" });
+});
+app.route("/internal", internal);
+app.all("/v1/*", (c) => serve(c.env, c.req.raw, c.env.note));
+app.onError((fault, c) => faultResponse(fault, c.env.note.id));
+app.notFound((c) => {
+  const { pathname } = new URL(c.req.url);
+  return faultResponse(new RouseFailure("route_not_found", `There is no ${c.req.method} ${pathname}.`), c.env.note.id);
+});
+
+async function serve(env: Env, request: Request, note: RequestNote): Promise<Response> {
+  const caller = await authenticate(env, request);
+  note.account = caller.account;
+  const url = new URL(request.url);
+  const found = match(request.method, url.pathname);
+  if (found === null) throw new RouseFailure("route_not_found", `There is no ${request.method} ${url.pathname}.`);
+  if (found === "bad_encoding") throw new RouseFailure("invalid_request", "The path is not well percent-encoded.");
+  if (found === "method_not_allowed") throw new RouseFailure("method_not_allowed", `${request.method} does not apply to ${url.pathname}.`);
+  return run({ env, request, url, note, caller, operation: found.operation, params: found.params });
+}
+
+function run(context: Context): Promise<Response> {
+  switch (context.operation.work) {
+    case "guest":
+      return guestRoute(context);
+    case "sandbox":
+      return sandboxRoute(context);
+    case "preview":
+      return previewRoute(context);
+    case "account":
+      return accountRoute(context);
+  }
+}

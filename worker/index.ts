@@ -1,0 +1,28 @@
+/** Entry of the edge. Named URLs go straight to the proxy; everything else is the API. */
+import { app } from "./app.ts";
+import { logRequest, requestIdOf, type RequestNote } from "./log.ts";
+import { named } from "./proxy/named.ts";
+import { parseTarget } from "./proxy/target.ts";
+
+export { AccountObject } from "../durable/account/object.ts";
+export { HostBoard } from "../durable/hosts/board.ts";
+export { SandboxObject } from "../durable/sandbox/object.ts";
+
+export default {
+  async fetch(request, env, ctx): Promise<Response> {
+    const note: RequestNote = { id: requestIdOf(request.headers), startedAt: Date.now() };
+    const url = new URL(request.url);
+    const target = parseTarget(url.host, url.pathname, env.ROUSE_DOMAIN);
+    const response = target ? await named(env, request, url, target, note) : await api(request, env, ctx, note);
+    logRequest(env, request, note, response.status);
+    return response;
+  },
+} satisfies ExportedHandler<Env>;
+
+async function api(request: Request, env: Env, ctx: ExecutionContext, note: RequestNote): Promise<Response> {
+  const response = await app.fetch(request, { ...env, note }, ctx);
+  if (response.headers.has("x-request-id")) return response;
+  const labelled = new Response(response.body, response);
+  labelled.headers.set("x-request-id", note.id);
+  return labelled;
+}

@@ -1,0 +1,63 @@
+/** Which headers of a request reach the program in a sandbox. */
+import { LINK_TOKEN_NAME } from "../../durable/sandbox/previews.ts";
+
+/** They belong to one connection. `upgrade` and `connection` stay for a WebSocket. */
+const HOP_BY_HOP = ["keep-alive", "proxy-connection", "proxy-authorization", "te", "trailer", "transfer-encoding"] as const;
+const OURS = "x-rouse-";
+export const PREVIEW_TOKEN = "x-runtime-preview-token";
+
+export interface Forwarded {
+  /** The host name the program is known by. */
+  readonly host: string;
+  readonly scheme: string;
+  /** Path before the program's own, or empty. */
+  readonly prefix: string;
+  readonly requestId: string;
+  /** The Authorization header was meant for the edge. */
+  readonly dropAuthorization: boolean;
+}
+
+export function guestHeaders(from: Headers, to: Forwarded): Headers {
+  const headers = new Headers(from);
+  for (const name of HOP_BY_HOP) headers.delete(name);
+  for (const name of from.keys()) if (name.startsWith(OURS)) headers.delete(name);
+  headers.delete(PREVIEW_TOKEN);
+  if (!isUpgrade(from)) {
+    for (const name of (from.get("connection") ?? "").split(",")) if (/^[\w-]+$/.test(name.trim())) headers.delete(name.trim());
+    headers.delete("connection");
+    headers.delete("upgrade");
+  }
+  if (to.dropAuthorization) headers.delete("authorization");
+  const cookie = from.get("cookie");
+  if (cookie?.includes(`${LINK_TOKEN_NAME}=`)) setOrDelete(headers, "cookie", withoutToken(cookie));
+  // What a client says of where it comes from is hearsay.
+  setOrDelete(headers, "x-forwarded-for", from.get("cf-connecting-ip") ?? "");
+  headers.set("x-forwarded-host", to.host);
+  headers.set("x-forwarded-proto", to.scheme);
+  setOrDelete(headers, "x-forwarded-prefix", to.prefix);
+  headers.set("x-request-id", to.requestId);
+  return headers;
+}
+
+export function isUpgrade(headers: Headers): boolean {
+  return headers.get("upgrade")?.toLowerCase() === "websocket";
+}
+
+/** The link token among the cookies, or null. */
+export function cookieToken(headers: Headers): string | null {
+  for (const cookie of (headers.get("cookie") ?? "").split(";")) {
+    const [name, value] = cookie.trim().split("=");
+    if (name === LINK_TOKEN_NAME && value) return value;
+  }
+  return null;
+}
+
+function withoutToken(cookies: string): string {
+  const kept = cookies.split(";").filter((cookie) => !cookie.trim().startsWith(`${LINK_TOKEN_NAME}=`));
+  return kept.join(";").trim();
+}
+
+function setOrDelete(headers: Headers, name: string, value: string): void {
+  if (value === "") headers.delete(name);
+  else headers.set(name, value);
+}

@@ -1,0 +1,38 @@
+/** Commands, processes, files, interpreter: checked here, done by the guest agent. */
+import { readJson, readQuery } from "../api/input.ts";
+import { forward, outgoingBody, type OutgoingBody } from "../proxy/forward.ts";
+import { referenceOf, type Context } from "./context.ts";
+
+/** How long a call is held while the sandbox wakes, milliseconds. */
+const HOLD_MS = 30_000;
+/** Headers of a call that mean something to the guest agent. */
+const PASSED = ["content-type", "content-length", "accept", "idempotency-key", "x-runtime-client"] as const;
+
+export async function guestRoute({ env, caller, operation, params, request, url, note }: Context): Promise<Response> {
+  const { label, id } = await referenceOf(params[0] ?? "");
+  note.sandbox = label;
+  if (operation.query) readQuery(operation.query, url.searchParams);
+  const headers = new Headers({ "x-request-id": note.id });
+  for (const name of PASSED) {
+    const value = request.headers.get(name);
+    if (value !== null) headers.set(name, value);
+  }
+  let body: OutgoingBody = { data: null, once: false };
+  if (operation.body === "bytes") {
+    body = await outgoingBody(request);
+  } else if (operation.body) {
+    const { text } = await readJson(operation.body, request);
+    body = { data: text, once: false };
+    headers.delete("content-length");
+    headers.set("content-type", "application/json");
+  }
+  const out = { method: request.method, path: `/agent${agentPath(url.pathname)}${url.search}`, headers, body, waitMs: HOLD_MS };
+  return forward(env, { account: caller.account, label, id }, out, note);
+}
+
+/** `/v1/sandboxes/{id}:exec` is the agent's `/exec`; below the id its paths are those of the API. */
+function agentPath(pathname: string): string {
+  const rest = pathname.slice("/v1/sandboxes/".length);
+  const slash = rest.indexOf("/");
+  return slash === -1 ? `/${rest.slice(rest.lastIndexOf(":") + 1)}` : rest.slice(slash);
+}

@@ -1,0 +1,43 @@
+/** Ports opened to people without a key. */
+import { sandboxObject } from "../../durable/sandbox/api.ts";
+import { RouseFailure } from "../../sdk/contract/error-codes.ts";
+import { CreatePreview, PreviewQuery } from "../../sdk/contract/sandbox.ts";
+import { readJson, readQuery } from "../api/input.ts";
+import { routeKey } from "../proxy/forward.ts";
+import { forgetRoute } from "../proxy/route-cache.ts";
+import { isReachable } from "../proxy/target.ts";
+import { okOrThrow, referenceOf, type Context } from "./context.ts";
+
+export async function previewRoute(context: Context): Promise<Response> {
+  const { env, caller, operation, params, request, url, note } = context;
+  const { label, id } = await referenceOf(params[0] ?? "");
+  note.sandbox = label;
+  const object = sandboxObject(env.SANDBOX, caller.account, label);
+  const query = readQuery(operation.query ?? PreviewQuery, url.searchParams);
+  try {
+    if (params[1] === undefined) {
+      if (operation.method === "GET") return Response.json({ data: okOrThrow(await object.listPorts({ id })).previews });
+      const { value } = await readJson(CreatePreview, request);
+      return Response.json(okOrThrow(await object.openPort(value.port, value.visibility, value, { id })).preview);
+    }
+    const port = portOf(params[1]);
+    switch (operation.method) {
+      case "GET":
+        return Response.json(okOrThrow(await object.getPort(port, PreviewQuery.parse(query), { id })).preview);
+      case "POST":
+        return Response.json(okOrThrow(await object.rotatePort(port, { id })).preview);
+      default: {
+        const closed = okOrThrow(await object.closePort(port, { id }));
+        return Response.json({ id: closed.id, sandboxId: closed.sandboxId, port, deleted: true });
+      }
+    }
+  } finally {
+    if (operation.method !== "GET") forgetRoute(routeKey({ account: caller.account, label }));
+  }
+}
+
+function portOf(text: string): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  if (!isReachable(port)) throw new RouseFailure("invalid_port", "That is not a port of a sandbox.", { details: { port: text } });
+  return port;
+}

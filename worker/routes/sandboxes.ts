@@ -1,0 +1,80 @@
+/** Sandboxes: create, read, list, change, delete. None of these reads wakes anything. */
+import { accountObject } from "../../durable/account/api.ts";
+import { sandboxObject } from "../../durable/sandbox/api.ts";
+import { RouseFailure } from "../../sdk/contract/error-codes.ts";
+import { labelFor, labelForKey, randomLabel } from "../../sdk/contract/names.ts";
+import { CreateSandbox, GetQuery, ListQuery, SetRetention, UpdateSandbox } from "../../sdk/contract/sandbox.ts";
+import { idempotencyKey, readJson, readQuery } from "../api/input.ts";
+import { routeKey } from "../proxy/forward.ts";
+import { forgetRoute } from "../proxy/route-cache.ts";
+import { changeOf, okOrThrow, referenceOf, sandboxResponse, type Context } from "./context.ts";
+
+/** Longest wait of `waitFor` when the query says none, milliseconds. */
+const WAIT_MS = 60_000;
+
+export async function sandboxRoute(context: Context): Promise<Response> {
+  const { method, path } = context.operation;
+  if (path === "/v1/sandboxes") return method === "POST" ? create(context) : list(context);
+  if (method === "GET") return read(context);
+  return change(context);
+}
+
+async function create(context: Context): Promise<Response> {
+  const { env, caller, request } = context;
+  readQuery(context.operation.query ?? CreateSandbox, context.url.searchParams);
+  const { value: input } = await readJson(CreateSandbox, request);
+  const key = idempotencyKey(request.headers);
+  const { account } = caller;
+  const label = input.name !== undefined ? await labelFor(input.name) : key === null ? randomLabel() : await labelForKey(account, key);
+  context.note.sandbox = label;
+  const { id: _, ...terms } = await changeOf(context, null, input);
+  return sandboxResponse(await sandboxObject(env.SANDBOX, account, label).create(input, terms));
+}
+
+async function list({ env, caller, url }: Context): Promise<Response> {
+  const query = readQuery(ListQuery, url.searchParams);
+  const page = await accountObject(env.ACCOUNT, caller.account).list(query);
+  if (!page) throw new RouseFailure("invalid_request", "The cursor is not one of ours.", { details: { issues: [{ path: "cursor", message: "not a cursor" }] } });
+  // Names of variables are for single reads.
+  return Response.json({ ...page, data: page.data.map(({ envNames: _, ...sandbox }) => sandbox) });
+}
+
+async function read({ env, caller, url, params, note }: Context): Promise<Response> {
+  const { label, id } = await referenceOf(params[0] ?? "");
+  note.sandbox = label;
+  const { waitFor, timeoutSeconds } = readQuery(GetQuery, url.searchParams);
+  const object = sandboxObject(env.SANDBOX, caller.account, label);
+  if (waitFor === undefined) return sandboxResponse(await object.get({ id }));
+  return sandboxResponse(await object.waitFor({ id }, waitFor, timeoutSeconds === undefined ? WAIT_MS : timeoutSeconds * 1000));
+}
+
+async function change(context: Context): Promise<Response> {
+  const { env, caller, operation, params, request, note } = context;
+  const { label, id } = await referenceOf(params[0] ?? "");
+  note.sandbox = label;
+  const object = sandboxObject(env.SANDBOX, caller.account, label);
+  const verb = operation.method === "DELETE" ? "delete" : operation.path.slice(operation.path.lastIndexOf(":") + 1);
+  readQuery(operation.query ?? GetQuery, context.url.searchParams);
+  const body = operation.body && operation.body !== "bytes" ? (await readJson(operation.body, request)).value : {};
+  const terms = await changeOf(context, id, body);
+  try {
+    switch (verb) {
+      case "delete":
+        return Response.json(okOrThrow(await object.remove(terms)).deleted);
+      case "update":
+        return sandboxResponse(await object.update(UpdateSandbox.parse(body), terms));
+      case "pause":
+        return sandboxResponse(await object.pause(terms));
+      case "wake":
+        return sandboxResponse(await object.wake(terms));
+      case "stop":
+        return sandboxResponse(await object.stop(terms));
+      case "restart":
+        return sandboxResponse(await object.restart(terms));
+      default:
+        return sandboxResponse(await object.setRetention(SetRetention.parse(body).days, terms));
+    }
+  } finally {
+    forgetRoute(routeKey({ account: caller.account, label }));
+  }
+}
