@@ -9,6 +9,9 @@ export interface UrlParts {
   readonly domain: string;
 }
 
+/** Query parameter and cookie that carry a link token. */
+export const LINK_TOKEN_NAME = "rouse_token";
+
 /** The host name part that says sandbox and port. */
 export function namedHost(parts: UrlParts, of: { account: string; label: string }, port: number): string {
   const prefix = port === defaults.port ? "" : `${port}-`;

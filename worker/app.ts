@@ -43,7 +43,8 @@ async function serve(env: Env, request: Request, note: RequestNote): Promise<Res
   const found = match(request.method, url.pathname);
   if (found === null) throw new RouseFailure("route_not_found", `There is no ${request.method} ${url.pathname}.`);
   if (found === "bad_encoding") throw new RouseFailure("invalid_request", "The path is not well percent-encoded.");
-  if (found === "method_not_allowed") throw new RouseFailure("method_not_allowed", `${request.method} does not apply to ${url.pathname}.`);
+  if (found === "method_not_allowed")
+    throw new RouseFailure("method_not_allowed", `${request.method} does not apply to ${url.pathname}.`);
   return run({ env, request, url, note, caller, operation: found.operation, params: found.params });
 }
 

@@ -4,7 +4,13 @@ import { errorBody, errorResponse, RouseFailure, type Failure } from "../sdk/con
 /** The answer to anything thrown. What is not an expected failure is a fault of ours, and its text stays in the log. */
 export function faultResponse(fault: unknown, requestId: string): Response {
   if (fault instanceof RouseFailure) return errorResponse(fault, requestId);
-  console.error(JSON.stringify({ level: "error", requestId, fault: fault instanceof Error ? (fault.stack ?? fault.message) : String(fault) }));
+  console.error(
+    JSON.stringify({
+      level: "error",
+      requestId,
+      fault: fault instanceof Error ? (fault.stack ?? fault.message) : String(fault),
+    }),
+  );
   return errorResponse({ code: "internal_error", message: "The edge failed." }, requestId);
 }
 
@@ -12,10 +18,16 @@ export function faultResponse(fault: unknown, requestId: string): Response {
 export function namedFaultResponse(fault: unknown, requestId: string): Response {
   if (!(fault instanceof RouseFailure) || fault.code !== "sandbox_stopped") return faultResponse(fault, requestId);
   const body = errorBody(fault, requestId);
-  return Response.json({ error: { ...body.error, status: 404 } }, { status: 404, headers: { "x-request-id": requestId } });
+  return Response.json(
+    { error: { ...body.error, status: 404 } },
+    { status: 404, headers: { "x-request-id": requestId } },
+  );
 }
 
 /** A failure that came as data, thrown on. */
 export function thrown({ code, message, details, retryAfterMs }: Failure): RouseFailure {
-  return new RouseFailure(code, message, { ...(details ? { details } : {}), ...(retryAfterMs === undefined ? {} : { retryAfterMs }) });
+  return new RouseFailure(code, message, {
+    ...(details ? { details } : {}),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  });
 }

@@ -12,7 +12,15 @@ export function logRequest(env: Env, request: Request, note: RequestNote, status
   if (env.ROUSE_LOG === "off") return;
   const url = new URL(request.url);
   const { id, startedAt, ...rest } = note;
-  const line = { requestId: id, method: request.method, host: url.host, path: url.pathname, status, ms: Date.now() - startedAt, ...rest };
+  const line = {
+    requestId: id,
+    method: request.method,
+    host: url.host,
+    path: url.pathname,
+    status,
+    ms: Date.now() - startedAt,
+    ...rest,
+  };
   console.log(JSON.stringify(line));
 }
 

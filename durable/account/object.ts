@@ -47,6 +47,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     if (parsed?.account !== DEFAULT_ACCOUNT) return;
     const hash = await sha256Hex(key);
     this.#store ??= AccountStore.create(this.ctx.storage);
-    if (!this.#store.keys().some((row) => row.hash === hash)) this.#store.saveBootstrapKey({ id: parsed.keyId, hash }, Date.now());
+    if (!this.#store.keys().some((row) => row.hash === hash))
+      this.#store.saveBootstrapKey({ id: parsed.keyId, hash }, Date.now());
   }
 }

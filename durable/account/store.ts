@@ -41,11 +41,18 @@ export class AccountStore {
   /** The key given at installation takes the place of the one given before. */
   saveBootstrapKey(key: KeyRow, now: number): void {
     this.#sql.exec("DELETE FROM keys WHERE origin = 'bootstrap'");
-    this.#sql.exec("INSERT INTO keys (id, hash, origin, created_at) VALUES (?, ?, 'bootstrap', ?)", key.id, key.hash, now);
+    this.#sql.exec(
+      "INSERT INTO keys (id, hash, origin, created_at) VALUES (?, ?, 'bootstrap', ?)",
+      key.id,
+      key.hash,
+      now,
+    );
   }
 
   sequenceOf(label: string): number {
-    const [row] = this.#sql.exec<{ sequence: number }>("SELECT sequence FROM sandboxes WHERE label = ?", label).toArray();
+    const [row] = this.#sql
+      .exec<{ sequence: number }>("SELECT sequence FROM sandboxes WHERE label = ?", label)
+      .toArray();
     return row?.sequence ?? 0;
   }
 

@@ -17,7 +17,10 @@ interface Persisting {
   getPersistable(): Record<string, unknown>;
 }
 
-const Base = createDurable({ autoPersist: true }) as unknown as new (state: DurableObjectState, env: object) => Persisting;
+const Base = createDurable({ autoPersist: true }) as unknown as new (
+  state: DurableObjectState,
+  env: object,
+) => Persisting;
 
 export class HostBoard extends Base {
   hosts: Record<string, Entry> = {};

@@ -1,9 +1,26 @@
 /** What the edge may ask of a sandbox's object. Expected failures are answers: an error's class does not survive RPC. */
-import type { Failure } from "../../sdk/contract/error-codes.ts";
+import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
 import type { MachineEvent } from "../../sdk/contract/host.ts";
-import type { Access, CreateSandbox, DeletedSandbox, Preview, Sandbox, SandboxState, UpdateSandbox } from "../../sdk/contract/sandbox.ts";
+import type {
+  Access,
+  CreateSandbox,
+  DeletedSandbox,
+  Preview,
+  Sandbox,
+  SandboxState,
+  UpdateSandbox,
+} from "../../sdk/contract/sandbox.ts";
 
 export type Result<T> = ({ readonly ok: true } & T) | { readonly ok: false; readonly failure: Failure };
+
+/** An expected failure, as an answer. */
+export function refuse(
+  code: ErrorCode,
+  message: string,
+  details?: Record<string, unknown>,
+): { ok: false; failure: Failure } {
+  return { ok: false, failure: { code, message, ...(details ? { details } : {}) } };
+}
 
 /** Common to all calls. */
 export interface Ask {
@@ -67,8 +84,15 @@ export interface SandboxApi {
   restart(change: Change): Promise<SandboxAnswer>;
   setRetention(days: number | null, change: Change): Promise<SandboxAnswer>;
   remove(change: Change): Promise<Result<{ readonly deleted: DeletedSandbox }>>;
-  route(ask: RouteAsk): Promise<Result<{ readonly facts: RouteFacts; readonly grant: RouteGrant | null; readonly woken: boolean }>>;
-  openPort(port: number, visibility: Access | undefined, terms: PreviewTerms, ask: Ask): Promise<Result<{ readonly preview: Preview }>>;
+  route(
+    ask: RouteAsk,
+  ): Promise<Result<{ readonly facts: RouteFacts; readonly grant: RouteGrant | null; readonly woken: boolean }>>;
+  openPort(
+    port: number,
+    visibility: Access | undefined,
+    terms: PreviewTerms,
+    ask: Ask,
+  ): Promise<Result<{ readonly preview: Preview }>>;
   listPorts(ask: Ask): Promise<Result<{ readonly previews: Preview[] }>>;
   getPort(port: number, terms: PreviewTerms, ask: Ask): Promise<Result<{ readonly preview: Preview }>>;
   rotatePort(port: number, ask: Ask): Promise<Result<{ readonly preview: Preview }>>;

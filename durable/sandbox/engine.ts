@@ -18,7 +18,7 @@ import { Timers, type TimerKind } from "./timers.ts";
 export const ANSWERS_KEPT_MS = 86_400_000;
 /** An alarm that dies is followed by another after this, milliseconds. */
 const SAFETY_MS = 30_000;
-const INDEX_RETRY_MS = 2000;
+const INDEX_RETRY_MS = STEP_CHECK_MS;
 const CONFIGURE_RETRY_MS = 2000;
 /** Longest that an answer waits for the account's index, milliseconds. */
 const INDEX_WAIT_MS = 1000;
@@ -86,16 +86,23 @@ export class Engine {
       store.nextSequence();
       this.timers.set("step", step);
       this.timers.set("retention", retention);
-      this.timers.set("configure", record.configurePending && record.life.state === "running" ? Date.now() + CONFIGURE_RETRY_MS : null);
+      this.timers.set(
+        "configure",
+        record.configurePending && record.life.state === "running" ? Date.now() + CONFIGURE_RETRY_MS : null,
+      );
       this.timers.atLatest("outbox", Date.now() + INDEX_RETRY_MS);
     });
     this.timers.arm();
     for (const watcher of [...this.#watchers]) watcher(record);
-    this.background(this.pushIndex());
+    // A pause or wake is over in a moment; telling of its beginning would only slow it down.
+    const { state } = record.life;
+    if (state !== "pausing" && state !== "resuming") this.background(this.pushIndex());
   }
 
   background(work: Promise<unknown>): void {
-    this.#ctx.waitUntil(work.catch((fault: unknown) => console.error(JSON.stringify({ level: "error", fault: String(fault) }))));
+    this.#ctx.waitUntil(
+      work.catch((fault: unknown) => console.error(JSON.stringify({ level: "error", fault: String(fault) }))),
+    );
   }
 
   /** The record as soon as `done` holds for it, or when the time is up. */
@@ -136,7 +143,10 @@ export class Engine {
       if (event.type === "unreachable") this.#failedTries++;
       const outcome = this.commit(record.id, event);
       const after = this.record();
-      const moved = after?.life.state !== record.life.state || after.life.generation !== record.life.generation || !hasStep(after.life);
+      const moved =
+        after?.life.state !== record.life.state ||
+        after.life.generation !== record.life.generation ||
+        !hasStep(after.life);
       if (moved || event.type === "pauseRefused") continue;
       if (event.type !== "unreachable" && outcome.ok && !outcome.changed) {
         this.#failedTries++;
@@ -221,7 +231,11 @@ export class Engine {
   async configure(): Promise<void> {
     const record = this.record();
     if (!record?.configurePending || record.life.state !== "running" || !record.host) return;
-    const body = { generation: record.life.generation, env: { ...record.env }, idlePauseSeconds: record.idlePauseSeconds };
+    const body = {
+      generation: record.life.generation,
+      env: { ...record.env },
+      idlePauseSeconds: record.idlePauseSeconds,
+    };
     const answer = await this.#host.act(record.host.url, record.id, "configure", body);
     const now = this.record();
     if (!answer.ok || now?.id !== record.id) return;
@@ -280,7 +294,7 @@ export class Engine {
         this.timers.set(kind, Date.now() + SAFETY_MS);
       }
     }
-    this.timers.arm();
+    this.timers.rearm();
   }
 
   async #run(kind: TimerKind): Promise<void> {

@@ -4,7 +4,16 @@ import { ErrorBody } from "../../sdk/contract/errors.ts";
 import { hostHeaders, hostPaths, Machine, type MachineVerb } from "../../sdk/contract/host.ts";
 
 /** Longest time of each call, milliseconds. The first create or boot of a shape builds its golden image. */
-const LIMIT_MS = { create: 180_000, boot: 180_000, wake: 60_000, pause: 60_000, stop: 60_000, destroy: 60_000, get: 10_000, configure: 15_000 } as const;
+const LIMIT_MS = {
+  create: 180_000,
+  boot: 180_000,
+  wake: 60_000,
+  pause: 60_000,
+  stop: 60_000,
+  destroy: 60_000,
+  get: 10_000,
+  configure: 15_000,
+} as const;
 
 /** `reached` is false when it is not known whether the host took the call. */
 export type HostAnswer<T> =
@@ -22,7 +31,13 @@ export class HostClient {
     return this.#machine(hostUrl, "PUT", hostPaths.machine(id), body, LIMIT_MS.create, signal);
   }
 
-  act(hostUrl: string, id: string, verb: Exclude<MachineVerb, "settle">, body: object, signal?: AbortSignal): Promise<HostAnswer<Machine>> {
+  act(
+    hostUrl: string,
+    id: string,
+    verb: Exclude<MachineVerb, "settle">,
+    body: object,
+    signal?: AbortSignal,
+  ): Promise<HostAnswer<Machine>> {
     return this.#machine(hostUrl, "POST", hostPaths.act(id, verb), body, LIMIT_MS[verb], signal);
   }
 
@@ -35,7 +50,14 @@ export class HostClient {
     return answer.ok ? { ok: true, value: null } : answer;
   }
 
-  async #machine(hostUrl: string, method: string, path: string, body: object | undefined, limitMs: number, signal?: AbortSignal): Promise<HostAnswer<Machine>> {
+  async #machine(
+    hostUrl: string,
+    method: string,
+    path: string,
+    body: object | undefined,
+    limitMs: number,
+    signal?: AbortSignal,
+  ): Promise<HostAnswer<Machine>> {
     const answer = await this.#call(hostUrl, method, path, body, limitMs, signal);
     if (!answer.ok) return answer;
     const machine = Machine.safeParse(answer.value);
@@ -43,9 +65,25 @@ export class HostClient {
     return unavailable("The host's answer is not what this edge understands.");
   }
 
-  async #call(hostUrl: string, method: string, path: string, body: object | undefined, limitMs: number, signal?: AbortSignal): Promise<HostAnswer<unknown>> {
-    const limit = AbortSignal.timeout(limitMs);
+  async #call(
+    hostUrl: string,
+    method: string,
+    path: string,
+    body: object | undefined,
+    limitMs: number,
+    signal?: AbortSignal,
+  ): Promise<HostAnswer<unknown>> {
+    // Not AbortSignal.timeout: its timer outlives the call, and keeps the object from hibernating.
+    const abort = new AbortController();
+    let late = false;
+    const timer = setTimeout(() => {
+      late = true;
+      abort.abort();
+    }, limitMs);
+    const forward = () => abort.abort();
+    signal?.addEventListener("abort", forward);
     try {
+      if (signal?.aborted) abort.abort();
       const response = await fetch(hostUrl + path, {
         method,
         headers: {
@@ -54,16 +92,23 @@ export class HostClient {
           ...(body ? { "content-type": "application/json" } : {}),
         },
         ...(body ? { body: JSON.stringify(body) } : {}),
-        signal: signal ? AbortSignal.any([signal, limit]) : limit,
+        signal: abort.signal,
       });
       const value: unknown = await response.json();
       if (response.ok) return { ok: true, value };
       const parsed = ErrorBody.safeParse(value);
       if (!parsed.success) return unavailable(`The host answered ${response.status}.`);
       const { code, message, details, retryAfterMs } = parsed.data.error;
-      return { ok: false, reached: true, failure: { code: isErrorCode(code) ? code : "internal_error", message, details, retryAfterMs } };
+      return {
+        ok: false,
+        reached: true,
+        failure: { code: isErrorCode(code) ? code : "internal_error", message, details, retryAfterMs },
+      };
     } catch {
-      return unavailable(limit.aborted ? `The host did not answer within ${limitMs / 1000} s.` : "The host does not answer.");
+      return unavailable(late ? `The host did not answer within ${limitMs / 1000} s.` : "The host does not answer.");
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", forward);
     }
   }
 }

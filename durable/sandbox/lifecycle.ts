@@ -60,12 +60,22 @@ export type LifeEvent =
       readonly nothingMade: boolean;
       readonly failure: Failure;
     }
-  | { readonly type: "paused"; readonly generation: number; readonly reason?: StopReason; readonly lastActiveAt?: number }
+  | {
+      readonly type: "paused";
+      readonly generation: number;
+      readonly reason?: StopReason;
+      readonly lastActiveAt?: number;
+    }
   | { readonly type: "pauseRefused"; readonly generation: number }
   | { readonly type: "pauseFailed"; readonly generation: number; readonly failure: Failure }
   | { readonly type: "stopped"; readonly generation: number }
   | { readonly type: "ended"; readonly generation: number; readonly reason: StopReason }
-  | { readonly type: "unreachable"; readonly generation: number; readonly from: SandboxState; readonly failure: Failure }
+  | {
+      readonly type: "unreachable";
+      readonly generation: number;
+      readonly from: SandboxState;
+      readonly failure: Failure;
+    }
   | { readonly type: "purged" };
 
 export type Outcome =
@@ -245,17 +255,24 @@ const table: Table = {
   runFailed: {
     starting: (life, event, now) => {
       if (life.run === "create" && event.nothingMade) {
-        return toDeleted(life, now, { purgePending: false, nextTryAt: null, stopReason: "startup_failed", failure: event.failure });
+        return toDeleted(life, now, {
+          purgePending: false,
+          nextTryAt: null,
+          stopReason: "startup_failed",
+          failure: event.failure,
+        });
       }
       return toStopped(life, "startup_failed", now, { failure: event.failure });
     },
     resuming: (life, event, now) => {
-      if (event.memory === "saved") return enter(life, "paused", now, { pausedAt: life.pausedAt ?? now, failure: event.failure });
+      if (event.memory === "saved")
+        return enter(life, "paused", now, { pausedAt: life.pausedAt ?? now, failure: event.failure });
       return boot(life, now, { stopReason: "wake_failed", failure: event.failure });
     },
   },
   paused: {
-    pausing: (life, event, now) => toPaused(life, event.reason ?? life.pauseReason ?? "requested", now, event.lastActiveAt),
+    pausing: (life, event, now) =>
+      toPaused(life, event.reason ?? life.pauseReason ?? "requested", now, event.lastActiveAt),
     running: (life, event, now) => toPaused(life, event.reason ?? "requested", now, event.lastActiveAt),
   },
   pauseRefused: {
@@ -289,8 +306,12 @@ export function reduce(life: Life, event: LifeEvent, now: number): Outcome {
   const handler = handlerOf(event, life.state);
   if (!handler) {
     if (isReport || event.type === "purged" || event.type === "expire") return { ok: true, life, changed: false };
-    if (life.state === "deleted") return { ok: false, failure: failure("sandbox_gone", "The sandbox was deleted.", life.state) };
-    return { ok: false, failure: failure("conflict", `Cannot ${event.type} a sandbox that is ${life.state}.`, life.state) };
+    if (life.state === "deleted")
+      return { ok: false, failure: failure("sandbox_gone", "The sandbox was deleted.", life.state) };
+    return {
+      ok: false,
+      failure: failure("conflict", `Cannot ${event.type} a sandbox that is ${life.state}.`, life.state),
+    };
   }
   const next = handler(life, event, now);
   if ("code" in next) return { ok: false, failure: next };

@@ -1,34 +1,56 @@
 /** The object of one sandbox name: decides whether and where its machine runs. Bytes never pass through it. */
 import { DurableObject } from "cloudflare:workers";
 import type { Failure } from "../../sdk/contract/error-codes.ts";
-import { AGENT_PORT } from "../../sdk/contract/guest-limits.ts";
 import type { MachineEvent } from "../../sdk/contract/host.ts";
 import { newSandboxId } from "../../sdk/contract/names.ts";
-import { defaults, Env as EnvSchema, type Access, type CreateSandbox, type DeletedSandbox, type Preview, type SandboxState, type UpdateSandbox } from "../../sdk/contract/sandbox.ts";
+import {
+  defaults,
+  Env as EnvSchema,
+  type Access,
+  type CreateSandbox,
+  type DeletedSandbox,
+  type Preview,
+  type SandboxState,
+  type UpdateSandbox,
+} from "../../sdk/contract/sandbox.ts";
 import { sign, signingKey, type SigningKey } from "../../sdk/contract/ticket.ts";
-import type { Ask, Change, PreviewTerms, Result, RouteAsk, RouteFacts, RouteGrant, SandboxAnswer, SandboxApi } from "./api.ts";
+import {
+  refuse,
+  type Ask,
+  type Change,
+  type PreviewTerms,
+  type Result,
+  type RouteAsk,
+  type RouteFacts,
+  type RouteGrant,
+  type SandboxAnswer,
+  type SandboxApi,
+} from "./api.ts";
 import { ANSWERS_KEPT_MS, Engine, urlParts } from "./engine.ts";
 import { isTransitional, type LifeEvent } from "./lifecycle.ts";
-import { toPreview, tokenEnd, visibilityOf } from "./previews.ts";
+import { Previews, visibilityOf, type PreviewResult } from "./previews.ts";
 import { newRecord, toDeleted, toSandbox, type SandboxRecord } from "./record.ts";
-import type { PreviewRow, SandboxStore } from "./store.ts";
+import type { SandboxStore } from "./store.ts";
 
 /** How long a ticket is good, milliseconds. */
 export const TICKET_MS = 300_000;
 /** A change that has to wait for another first waits at least so long, milliseconds. */
 const TURN_MS = 30_000;
 
-type Found = { readonly ok: true; readonly store: SandboxStore; readonly record: SandboxRecord } | { readonly ok: false; readonly failure: Failure };
+type Found =
+  | { readonly ok: true; readonly store: SandboxStore; readonly record: SandboxRecord }
+  | { readonly ok: false; readonly failure: Failure };
 
 export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   readonly #engine: Engine;
   readonly #underWay = new Map<string, Promise<SandboxAnswer>>();
   #ticketKey: Promise<SigningKey> | undefined;
-  #linkKey: Promise<SigningKey> | undefined;
+  readonly #previews: Previews;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#engine = new Engine(ctx, env);
+    this.#previews = new Previews(this.#engine, env);
   }
 
   override async alarm(): Promise<void> {
@@ -41,10 +63,14 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     for (;;) {
       const record = store.record();
       const known = key === null ? null : store.answer(key);
-      if (known && known.fingerprint !== change.fingerprint) return refuse("idempotency_key_reused", "The Idempotency-Key was used for another request.");
+      if (known && known.fingerprint !== change.fingerprint)
+        return refuse("idempotency_key_reused", "The Idempotency-Key was used for another request.");
       if (known && known.sandboxId === record?.id && record.life.state !== "deleted") {
         // Not done when last heard of: a creation that failed is tried again.
-        const again = known.answer === null ? this.#revive(record, change.holdMs) : this.#settle(record.id, "running", change.holdMs);
+        const again =
+          known.answer === null
+            ? this.#revive(record, change.holdMs)
+            : this.#settle(record.id, "running", change.holdMs);
         return replayed(await again);
       }
       if (known?.answer) return replayed(JSON.parse(known.answer) as SandboxAnswer);
@@ -61,16 +87,27 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
         // Two machines must never run under one name, so the old one's end comes first.
         await this.#engine.drive();
         const left = store.record();
-        if (left?.id === record.id && left.life.purgePending) return { ok: false, failure: left.life.failure ?? hostUnavailable };
+        if (left?.id === record.id && left.life.purgePending)
+          return { ok: false, failure: left.life.failure ?? hostUnavailable };
         continue;
       }
       return this.#make(store, input, change, record);
     }
   }
 
-  async #make(store: SandboxStore, input: CreateSandbox, change: Omit<Change, "id">, last: SandboxRecord | null): Promise<SandboxAnswer> {
+  async #make(
+    store: SandboxStore,
+    input: CreateSandbox,
+    change: Omit<Change, "id">,
+    last: SandboxRecord | null,
+  ): Promise<SandboxAnswer> {
     const { account, label } = identityOf(this.ctx.id.name);
-    const record = newRecord(input, { id: newSandboxId(label), account, label }, (last?.accessVersion ?? 0) + 1, Date.now());
+    const record = newRecord(
+      input,
+      { id: newSandboxId(label), account, label },
+      (last?.accessVersion ?? 0) + 1,
+      Date.now(),
+    );
     const key = change.idempotencyKey;
     store.transaction(() => {
       if (last) store.savePast(toDeleted(last));
@@ -94,7 +131,10 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     const found = this.#find(id);
     if (!found.ok) return found;
     const done = (record: SandboxRecord) =>
-      record.id !== found.record.id || record.life.state === state || record.life.state === "stopped" || record.life.state === "deleted";
+      record.id !== found.record.id ||
+      record.life.state === state ||
+      record.life.state === "stopped" ||
+      record.life.state === "deleted";
     await this.#engine.until(done, waitMs);
     return this.get({ id: found.record.id });
   }
@@ -112,7 +152,11 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
       const checked = EnvSchema.safeParse(env);
       if (!checked.success) {
         const issues = checked.error.issues.map(({ message }) => ({ path: "env", message }));
-        return refuse("invalid_request", `The variables are not valid: ${issues.map((issue) => issue.message).join("; ")}`, { issues });
+        return refuse(
+          "invalid_request",
+          `The variables are not valid: ${issues.map((issue) => issue.message).join("; ")}`,
+          { issues },
+        );
       }
       const told = input.env !== undefined || input.idlePauseSeconds !== undefined;
       const live = record.life.state === "running" || isTransitional(record.life.state);
@@ -143,7 +187,8 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
 
   async wake(change: Change): Promise<SandboxAnswer> {
     return this.#once(change, async (record) => {
-      if (record.life.state === "running") return refuse("not_paused", "The sandbox is running.", { state: record.life.state });
+      if (record.life.state === "running")
+        return refuse("not_paused", "The sandbox is running.", { state: record.life.state });
       return this.#ask(record.id, { type: "wake" }, "running", change.holdMs);
     });
   }
@@ -178,7 +223,8 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     this.#engine.commit(record.id, { type: "delete" });
     const tries = this.#engine.failedTries;
     this.#engine.background(this.#engine.drive());
-    const gone = (now: SandboxRecord) => now.id !== record.id || !now.life.purgePending || this.#engine.failedTries !== tries;
+    const gone = (now: SandboxRecord) =>
+      now.id !== record.id || !now.life.purgePending || this.#engine.failedTries !== tries;
     await this.#engine.until(gone, change.holdMs);
     await this.#engine.indexed();
     const now = store.record();
@@ -208,7 +254,8 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
         return { ok: true, facts: this.#facts(again.store, record), grant: await this.#grant(record), woken };
       }
       if (!ask.wake) return { ok: true, facts: this.#facts(again.store, record), grant: null, woken };
-      if (!record.autoWake && (state === "paused" || state === "pausing")) return refuse("sandbox_paused", "The sandbox is paused and wakes only when told to.");
+      if (!record.autoWake && (state === "paused" || state === "pausing"))
+        return refuse("sandbox_paused", "The sandbox is paused and wakes only when told to.");
       if (state === "stopping") return refuse("sandbox_stopped", "The sandbox is stopping.", { state });
       const outcome = this.#engine.commit(id, { type: "wake" });
       if (!outcome.ok) return outcome;
@@ -216,73 +263,49 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
       const tries = this.#engine.failedTries;
       this.#engine.background(this.#engine.drive());
       const left = endsAt - Date.now();
-      const after = await this.#engine.until((now) => now.id !== id || !isTransitional(now.life.state) || this.#engine.failedTries !== tries, left);
+      const after = await this.#engine.until(
+        (now) => now.id !== id || !isTransitional(now.life.state) || this.#engine.failedTries !== tries,
+        left,
+      );
       if (after?.id !== id || after.life.state === "running") continue;
-      if (after.life.failure && (!isTransitional(after.life.state) || this.#engine.failedTries !== tries)) return { ok: false, failure: after.life.failure };
-      if (isTransitional(after.life.state)) return { ok: false, failure: { code: "sandbox_waking", message: "The sandbox is waking.", retryAfterMs: 1000 } };
+      if (after.life.failure && (!isTransitional(after.life.state) || this.#engine.failedTries !== tries))
+        return { ok: false, failure: after.life.failure };
+      if (isTransitional(after.life.state))
+        return {
+          ok: false,
+          failure: { code: "sandbox_waking", message: "The sandbox is waking.", retryAfterMs: 1000 },
+        };
     }
   }
 
-  async openPort(port: number, visibility: Access | undefined, terms: PreviewTerms, { id }: Ask): Promise<Result<{ preview: Preview }>> {
-    if (port === AGENT_PORT) return refuse("invalid_port", `Port ${port} is reserved.`, { port });
+  async openPort(
+    port: number,
+    visibility: Access | undefined,
+    terms: PreviewTerms,
+    { id }: Ask,
+  ): Promise<PreviewResult> {
     const found = this.#find(id);
-    if (!found.ok) return found;
-    const { store } = found;
-    const existing = store.previews().find((row) => row.port === port);
-    const before = existing && visibilityOf(found.record, existing);
-    // Tokens of before a port was public must not work again when it is private once more.
-    const version = existing && before === (visibility ?? before) ? existing.version : found.record.accessVersion + 1;
-    const record = {
-      ...found.record,
-      access: port === defaults.port ? (visibility ?? found.record.access) : found.record.access,
-      accessVersion: Math.max(found.record.accessVersion, version),
-    };
-    const row: PreviewRow = {
-      port,
-      id: existing?.id ?? `pv-${crypto.randomUUID()}`,
-      visibility: visibility ?? existing?.visibility ?? "private",
-      version,
-      createdAt: existing?.createdAt ?? Date.now(),
-    };
-    store.transaction(() => {
-      store.savePreview(row);
-      this.#engine.save(record);
-    });
-    return this.#preview(record, row, terms);
+    return found.ok ? this.#previews.open(found, port, visibility, terms) : found;
   }
 
   async listPorts({ id }: Ask): Promise<Result<{ previews: Preview[] }>> {
     const found = this.#find(id);
-    if (!found.ok) return found;
-    const shown = await Promise.all(found.store.previews().map((row) => this.#preview(found.record, row, {})));
-    return { ok: true, previews: shown.map((one) => one.preview) };
+    return found.ok ? this.#previews.list(found) : found;
   }
 
-  async getPort(port: number, terms: PreviewTerms, { id }: Ask): Promise<Result<{ preview: Preview }>> {
-    const found = this.#findPort(port, id);
-    return found.ok ? this.#preview(found.record, found.row, terms) : found;
+  async getPort(port: number, terms: PreviewTerms, { id }: Ask): Promise<PreviewResult> {
+    const found = this.#find(id);
+    return found.ok ? this.#previews.get(found, port, terms) : found;
   }
 
-  async rotatePort(port: number, { id }: Ask): Promise<Result<{ preview: Preview }>> {
-    const found = this.#findPort(port, id);
-    if (!found.ok) return found;
-    const record = { ...found.record, accessVersion: found.record.accessVersion + 1 };
-    const row = { ...found.row, version: record.accessVersion };
-    found.store.transaction(() => {
-      found.store.savePreview(row);
-      this.#engine.save(record);
-    });
-    return this.#preview(record, row, {});
+  async rotatePort(port: number, { id }: Ask): Promise<PreviewResult> {
+    const found = this.#find(id);
+    return found.ok ? this.#previews.rotate(found, port) : found;
   }
 
   async closePort(port: number, { id }: Ask): Promise<Result<{ id: string; sandboxId: string }>> {
-    const found = this.#findPort(port, id);
-    if (!found.ok) return found;
-    found.store.transaction(() => {
-      found.store.removePreview(port);
-      this.#engine.save({ ...found.record, access: port === defaults.port ? "private" : found.record.access });
-    });
-    return { ok: true, id: found.row.id, sandboxId: found.record.id };
+    const found = this.#find(id);
+    return found.ok ? this.#previews.close(found, port) : found;
   }
 
   async machineEvent(id: string, event: MachineEvent): Promise<Result<object>> {
@@ -320,7 +343,8 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     if (!states.includes(record.life.state)) return;
     const tries = this.#engine.failedTries;
     this.#engine.background(this.#engine.drive());
-    const over = (now: SandboxRecord) => now.id !== record.id || !states.includes(now.life.state) || this.#engine.failedTries !== tries;
+    const over = (now: SandboxRecord) =>
+      now.id !== record.id || !states.includes(now.life.state) || this.#engine.failedTries !== tries;
     await this.#engine.until(over, Math.max(holdMs, TURN_MS));
   }
 
@@ -333,7 +357,8 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   async #settle(id: string, goal: SandboxState, holdMs: number): Promise<SandboxAnswer> {
     const tries = this.#engine.failedTries;
     this.#engine.background(this.#engine.drive());
-    const rest = (now: SandboxRecord) => now.id !== id || !isTransitional(now.life.state) || this.#engine.failedTries !== tries;
+    const rest = (now: SandboxRecord) =>
+      now.id !== id || !isTransitional(now.life.state) || this.#engine.failedTries !== tries;
     const record = await this.#engine.until(rest, holdMs);
     await this.#engine.indexed();
     if (record?.id !== id) return gone;
@@ -352,7 +377,8 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     if (key === null) return act(record);
     const known = store.answer(key);
     if (known) {
-      if (known.fingerprint !== change.fingerprint) return refuse("idempotency_key_reused", "The Idempotency-Key was used for another request.");
+      if (known.fingerprint !== change.fingerprint)
+        return refuse("idempotency_key_reused", "The Idempotency-Key was used for another request.");
       if (known.answer !== null) return replayed(JSON.parse(known.answer) as SandboxAnswer);
       const first = this.#underWay.get(key);
       if (first) return replayed(await first);
@@ -370,7 +396,13 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     }
   }
 
-  #remember(store: SandboxStore, key: string, fingerprint: string, sandboxId: string, answer: SandboxAnswer | null): void {
+  #remember(
+    store: SandboxStore,
+    key: string,
+    fingerprint: string,
+    sandboxId: string,
+    answer: SandboxAnswer | null,
+  ): void {
     const now = Date.now();
     store.saveAnswer(key, { fingerprint, sandboxId, answer: answer && JSON.stringify(answer), createdAt: now });
     this.#engine.timers.atLatest("answers", now + ANSWERS_KEPT_MS);
@@ -385,20 +417,15 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     return record.life.state === "deleted" ? gone : { ok: true, store, record };
   }
 
-  #findPort(port: number, id: string | null): Result<{ store: SandboxStore; record: SandboxRecord; row: PreviewRow }> {
-    const found = this.#find(id);
-    if (!found.ok) return found;
-    const row = found.store.previews().find((one) => one.port === port);
-    return row ? { ...found, row } : refuse("not_found", `Port ${port} was not opened.`, { port });
-  }
-
   #show(record: SandboxRecord): SandboxAnswer {
     return { ok: true, sandbox: toSandbox(record, urlParts(this.env)) };
   }
 
   #facts(store: SandboxStore, record: SandboxRecord): RouteFacts {
     const { state, generation } = record.life;
-    const ports = store.previews().map((row) => [row.port, { visibility: visibilityOf(record, row), version: row.version }] as const);
+    const ports = store
+      .previews()
+      .map((row) => [row.port, { visibility: visibilityOf(record, row), version: row.version }] as const);
     return { id: record.id, state, generation, access: record.access, ports: Object.fromEntries(ports) };
   }
 
@@ -409,20 +436,11 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     const ticket = await sign(await this.#ticketKey, { m: record.id, g: record.life.generation, e: ticketExpiresAt });
     return { hostUrl: record.host.url, ticket, ticketExpiresAt };
   }
-
-  async #preview(record: SandboxRecord, row: PreviewRow, terms: PreviewTerms): Promise<{ ok: true; preview: Preview }> {
-    this.#linkKey ??= signingKey(this.env.ROUSE_SECRET, "link");
-    return { ok: true, preview: await toPreview(record, row, tokenEnd(terms, Date.now()), await this.#linkKey, urlParts(this.env)) };
-  }
 }
 
 const notFound = refuse("not_found", "There is no such sandbox.");
 const gone = refuse("sandbox_gone", "The sandbox was deleted.");
 const hostUnavailable: Failure = { code: "host_unavailable", message: "The host does not answer.", retryAfterMs: 1000 };
-
-function refuse(code: Failure["code"], message: string, details?: Record<string, unknown>): { ok: false; failure: Failure } {
-  return { ok: false, failure: { code, message, ...(details ? { details } : {}) } };
-}
 
 function replayed(answer: SandboxAnswer): SandboxAnswer {
   return answer.ok ? { ok: true, sandbox: { ...answer.sandbox, replayed: true } } : answer;

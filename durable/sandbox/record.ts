@@ -1,6 +1,13 @@
 /** What a sandbox's object remembers of it, and how the API shows it. Pure. */
 import type { Shape } from "../../sdk/contract/host.ts";
-import { defaults, statusOfState, type Access, type CreateSandbox, type DeletedSandbox, type Sandbox } from "../../sdk/contract/sandbox.ts";
+import {
+  defaults,
+  statusOfState,
+  type Access,
+  type CreateSandbox,
+  type DeletedSandbox,
+  type Sandbox,
+} from "../../sdk/contract/sandbox.ts";
 import { namedUrl, type UrlParts } from "../named-url.ts";
 import { newLife, pausedExpiresAt, type Life } from "./lifecycle.ts";
 

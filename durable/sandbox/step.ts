@@ -6,7 +6,12 @@ import type { LifeEvent } from "./lifecycle.ts";
 import type { SandboxRecord } from "./record.ts";
 
 /** Drive the step. The call is idempotent per generation, so a step may be driven again at any time. */
-export async function runStep(host: HostClient, hostUrl: string, record: SandboxRecord, signal: AbortSignal): Promise<LifeEvent> {
+export async function runStep(
+  host: HostClient,
+  hostUrl: string,
+  record: SandboxRecord,
+  signal: AbortSignal,
+): Promise<LifeEvent> {
   const { id, life } = record;
   if (life.state === "deleted") {
     const answer = await host.destroy(hostUrl, id, signal);
@@ -18,38 +23,68 @@ export async function runStep(host: HostClient, hostUrl: string, record: Sandbox
   return refused(host, hostUrl, record, answer.failure, signal);
 }
 
-function call(host: HostClient, hostUrl: string, record: SandboxRecord, signal: AbortSignal): Promise<HostAnswer<Machine>> {
+function call(
+  host: HostClient,
+  hostUrl: string,
+  record: SandboxRecord,
+  signal: AbortSignal,
+): Promise<HostAnswer<Machine>> {
   const { id, life } = record;
   const { generation } = life;
   const run = { generation, env: { ...record.env }, idlePauseSeconds: record.idlePauseSeconds } satisfies RunMachine;
   switch (life.state) {
     case "pausing":
-      return host.act(hostUrl, id, "pause", { generation, ...(life.pauseReason === "idle" ? { onlyIfIdle: true } : {}) } satisfies PauseMachine, signal);
+      return host.act(
+        hostUrl,
+        id,
+        "pause",
+        { generation, ...(life.pauseReason === "idle" ? { onlyIfIdle: true } : {}) } satisfies PauseMachine,
+        signal,
+      );
     case "stopping":
       return host.act(hostUrl, id, "stop", { generation }, signal);
     case "resuming":
       return host.act(hostUrl, id, "wake", run, signal);
     default:
       if (life.run === "boot") return host.act(hostUrl, id, "boot", run, signal);
-      return host.create(hostUrl, id, { ...run, account: record.account, shape: record.shape, hostname: record.label } satisfies CreateMachine, signal);
+      return host.create(
+        hostUrl,
+        id,
+        { ...run, account: record.account, shape: record.shape, hostname: record.label } satisfies CreateMachine,
+        signal,
+      );
   }
 }
 
 /** The host took the call and did not do it: what is true now decides, not the failure's text. */
-async function refused(host: HostClient, hostUrl: string, record: SandboxRecord, failure: Failure, signal: AbortSignal): Promise<LifeEvent> {
+async function refused(
+  host: HostClient,
+  hostUrl: string,
+  record: SandboxRecord,
+  failure: Failure,
+  signal: AbortSignal,
+): Promise<LifeEvent> {
   const { life } = record;
   const { generation } = life;
   const starting = life.state === "starting" || life.state === "resuming";
   // Of a creation that was refused outright nothing exists, so there is nothing to look at.
   if (life.run === "create" && life.state === "starting" && failure.code !== "conflict") {
-    const nothingMade = failure.code === "no_capacity" || failure.code === "invalid_image" || failure.code === "invalid_request";
+    const nothingMade =
+      failure.code === "no_capacity" || failure.code === "invalid_image" || failure.code === "invalid_request";
     return { type: "runFailed", generation, memory: "none", nothingMade, failure: named(failure, "start_failed") };
   }
   const seen = await host.get(hostUrl, record.id, signal);
   if (!seen.ok) {
     if (!seen.reached || seen.failure.code !== "not_found") return unreachable(record, seen.failure);
     if (life.state === "stopping") return { type: "stopped", generation };
-    if (starting) return { type: "runFailed", generation, memory: "none", nothingMade: false, failure: named(failure, "start_failed") };
+    if (starting)
+      return {
+        type: "runFailed",
+        generation,
+        memory: "none",
+        nothingMade: false,
+        failure: named(failure, "start_failed"),
+      };
     return { type: "ended", generation, reason: "host_lost" };
   }
   const machine = seen.value;
@@ -61,7 +96,13 @@ async function refused(host: HostClient, hostUrl: string, record: SandboxRecord,
   }
   if (starting && (machine.state === "paused" || machine.state === "stopped" || !current)) {
     const code = life.state === "resuming" ? "wake_failed" : "start_failed";
-    return { type: "runFailed", generation, memory: machine.memory === "saved" ? "saved" : "none", nothingMade: false, failure: named(failure, code) };
+    return {
+      type: "runFailed",
+      generation,
+      memory: machine.memory === "saved" ? "saved" : "none",
+      nothingMade: false,
+      failure: named(failure, code),
+    };
   }
   return observed(record, machine);
 }
@@ -87,7 +128,11 @@ export function observed(record: SandboxRecord, machine: Machine): LifeEvent {
         ? { type: "stopped", generation }
         : { type: "ended", generation: machine.generation, reason: machine.endReason ?? "vm_crashed" };
     default:
-      return unreachable(record, { code: "host_unavailable", message: `The machine is ${machine.state}.`, retryAfterMs: 500 });
+      return unreachable(record, {
+        code: "host_unavailable",
+        message: `The machine is ${machine.state}.`,
+        retryAfterMs: 500,
+      });
   }
 }
 

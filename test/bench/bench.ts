@@ -214,7 +214,7 @@ function ask(options: { port: number; path: string; headers: Record<string, stri
 
 /** One warm request through Rouse, through a Worker that does nothing but pass on, and straight to the host agent. */
 async function warmRequests(sandbox: Sandbox): Promise<void> {
-  const { generation } = await sandbox.refresh();
+  const { generation } = (await sandbox.refresh()).info;
   const key = await signingKey(system.home.secrets.signingSecret, "ticket");
   const ticket = await sign(key, { m: sandbox.id, g: generation, e: Date.now() + 3_600_000 });
   const direct = new URL(system.hostUrl + hostPaths.port(sandbox.id, 8080));

@@ -28,7 +28,6 @@ export class Floor {
   #qmp: Socket | null = null;
   #wire: Socket | null = null;
   readonly #answers: ((answer: Record<string, unknown>) => void)[] = [];
-  readonly #events: Record<string, unknown>[] = [];
   #port = 0;
 
   constructor(machine: FloorMachine) {
@@ -127,8 +126,10 @@ export class Floor {
     const child = this.#child;
     if (!child) return;
     const gone = once(child, "exit");
-    await this.#command("quit").catch(() => ({}));
+    // Its answer may be lost with the connection.
+    void this.#command("quit").catch(() => ({}));
     await gone;
+    this.#answers.length = 0;
     this.#qmp?.destroy();
     this.#wire?.destroy();
     this.#child = null;
@@ -159,10 +160,11 @@ export class Floor {
     this.#qmp = await open(at("q.sock"));
     this.#wire = await open(at("w.sock"));
     this.#wire.resume();
-    createInterface({ input: this.#qmp }).on("line", (line) => {
+    const lines = createInterface({ input: this.#qmp });
+    lines.on("error", () => undefined); // a process that quits resets the connection
+    lines.on("line", (line) => {
       const message = JSON.parse(line) as Record<string, unknown>;
       if ("return" in message || "error" in message) this.#answers.shift()?.(message);
-      else this.#events.push(message);
     });
     await this.#command("qmp_capabilities");
     await this.#command("migrate-set-capabilities", { capabilities: [{ capability: "x-ignore-shared", state: true }] });
@@ -196,7 +198,7 @@ async function open(path: string): Promise<Socket> {
     const socket = connect(path);
     const there = await new Promise<boolean>((resolve) => {
       socket.once("connect", () => resolve(true));
-      socket.once("error", () => resolve(false));
+      socket.on("error", () => resolve(false));
     });
     if (there) return socket;
     await tick();

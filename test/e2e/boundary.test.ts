@@ -29,7 +29,7 @@ describe("a sleeping machine", () => {
   const wrongKey = `rouse_default_aaaaaaaaaaaa_${"a".repeat(32)}`;
 
   it("is woken by nobody without the right credential, port or name", async ({ expect }) => {
-    const before = await sandbox.refresh();
+    const before = (await sandbox.refresh()).info;
     expect((await named(sandbox, "/", { key: null })).status).toBe(401);
     expect((await named(sandbox, "/", { key: wrongKey })).status).toBe(401);
     expect((await named(sandbox, "/", { key: null, headers: { "x-runtime-preview-token": "bad.token" } })).status).toBe(401);
@@ -44,7 +44,7 @@ describe("a sleeping machine", () => {
     expect((await api("POST", `/v1/sandboxes/${sandbox.id}:exec`, { command: "true", argv: ["true"] })).body.error.code).toBe("invalid_request");
     // Looking is not touching.
     await rouse.sandboxes.get(sandbox.id);
-    const after = await sandbox.refresh();
+    const after = (await sandbox.refresh()).info;
     expect(after.state).toBe("paused");
     expect(after.generation).toBe(before.generation);
   });
@@ -142,7 +142,9 @@ describe("files", () => {
     expect(text.stdout).toBe("héllo → 世界 😀\n");
     const raw = await sandbox.spawn("head -c 300000 /dev/zero | tr '\\0' '\\377'; printf 'end'", { outputEncoding: "base64" });
     await raw.wait();
-    const bytes = await raw.outputBytes();
+    const parts: Uint8Array[] = [];
+    for await (const part of raw.outputBytes()) parts.push(part.bytes);
+    const bytes = Buffer.concat(parts);
     expect(bytes.length).toBe(300_003);
     expect(bytes.subarray(0, 300_000).every((byte) => byte === 255)).toBe(true);
   });

@@ -36,7 +36,7 @@ describe("a killed", () => {
     const sandbox = await rouse.sandboxes.create({ name: freshName("vm"), idlePauseSeconds: 0 });
     await sandbox.exec("echo kept > disk.txt && sync", { check: true });
     for (const pid of await machineProcesses()) process.kill(pid, "SIGKILL");
-    const info = await sandbox.waitFor("stopped", { timeoutSeconds: 30 });
+    const { info } = await sandbox.waitFor("stopped", { timeoutSeconds: 30 });
     expect(info).toMatchObject({ state: "stopped", stopReason: "vm_crashed" });
     await expect(sandbox.exec("true")).rejects.toMatchObject({ code: "sandbox_stopped" });
     const again = await rouse.sandboxes.getOrCreate(sandbox.name ?? "");
@@ -57,7 +57,7 @@ describe("a killed", () => {
     expect((await machineProcesses()).length).toBeGreaterThan(0);
     await own.host.start();
     expect((await awake.interpreter.run("kept")).results[0]?.data["text/plain"]).toBe("1");
-    expect((await awake.refresh()).generation).toBe(awake.info.generation);
+    expect((await awake.refresh()).info.generation).toBe(awake.info.generation);
     expect((await asleep.interpreter.run("kept")).results[0]?.data["text/plain"]).toBe("2");
     const after = await Promise.all([awake, asleep].map((one) => one.exec("cat /proc/sys/kernel/random/boot_id")));
     expect(after.map((one) => one.stdout)).toEqual(boots.map((one) => one.stdout));
@@ -75,7 +75,7 @@ describe("a killed", () => {
       await own.host.start();
       await action.catch(() => undefined);
       await sandbox.interpreter.run(`rounds.append(${round})`);
-      expect((await sandbox.refresh()).memoryRestored).not.toBe(false);
+      expect((await sandbox.refresh()).info.memoryRestored).not.toBe(false);
       if (round % 2 === 0) await sandbox.pause();
     }
     expect((await sandbox.interpreter.run("rounds")).results[0]?.data["text/plain"]).toBe("[0, 1, 2, 3]");

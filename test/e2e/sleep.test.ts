@@ -50,9 +50,9 @@ describe("a machine that sleeps", () => {
     await delay(1000);
     await counter.kill("SIGKILL");
     await counter.wait();
-    const numbers = (await sandbox.processes.get(counter.id).then((found) => found.output())).chunks
-      .map((chunk) => chunk.text)
-      .join("")
+    let text = "";
+    for await (const event of counter.output()) if (event.type === "stdout") text += event.data;
+    const numbers = text
       .trim()
       .split("\n")
       .map(Number);
@@ -76,14 +76,14 @@ describe("a machine that sleeps", () => {
     // Unsynced writes up to the moment it goes idle, and a variable.
     await idle.exec("for i in $(seq 200); do head -c 2000 /dev/urandom > w$i; done; cat $(ls w* | sort) | sha256sum > sum", { check: true });
     await idle.interpreter.run("kept = [1, 2, 3]");
-    let info = await idle.waitFor("paused", { timeoutSeconds: 60 });
+    let { info } = await idle.waitFor("paused", { timeoutSeconds: 60 });
     expect(info.state).toBe("paused");
     expect(info.stopReason).toBe("idle");
     await settle(idle, "local");
     const check = await idle.exec("cat $(ls w* | sort) | sha256sum | diff - sum && echo same");
     expect(check.stdout).toBe("same\n");
     expect((await idle.interpreter.run("kept")).results[0]?.data["text/plain"]).toBe("[1, 2, 3]");
-    info = await idle.refresh();
+    ({ info } = await idle.refresh());
     expect(info.memoryRestored).toBe(true);
     await idle.delete();
   });
@@ -93,8 +93,8 @@ describe("a machine that sleeps", () => {
     await busy.exec("nohup sh -c 'end=$(( $(date +%s) + 18 )); while [ $(date +%s) -lt $end ]; do :; done' >/dev/null 2>&1 &");
     await delay(14_000);
     expect((await machine(busy)).state).toBe("running");
-    const info = await busy.waitFor("paused", { timeoutSeconds: 60 });
-    expect(info.state).toBe("paused");
+    await busy.waitFor("paused", { timeoutSeconds: 60 });
+    expect(busy.state).toBe("paused");
     await busy.delete();
   });
 
@@ -104,7 +104,7 @@ describe("a machine that sleeps", () => {
     await sandbox.stop();
     expect((await sandbox.refresh()).state).toBe("stopped");
     await sandbox.restart();
-    expect((await sandbox.refresh()).memoryRestored).toBe(false);
+    expect((await sandbox.refresh()).info.memoryRestored).toBe(false);
     expect((await sandbox.exec("cat disk.txt; sudo cat /root/mark")).stdout).toBe("durable\nroot\n");
     expect((await sandbox.interpreter.run("gone")).error?.name).toBe("NameError");
   });

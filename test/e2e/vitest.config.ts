@@ -1,9 +1,9 @@
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
 // Real machines: one system for all files, one file at a time, and limits that suit software emulation.
 export default defineConfig({
-  resolve: { conditions: ["rouse-source"] },
-  ssr: { resolve: { conditions: ["rouse-source", "node"] } },
+  resolve: { alias: { rouse: fileURLToPath(new URL("../../sdk/src/index.ts", import.meta.url)) } },
   test: {
     name: "e2e",
     include: ["test/e2e/**/*.test.ts"],

@@ -26,7 +26,10 @@ function isArray(schema: z.ZodType | undefined): boolean {
 }
 
 /** The text of a JSON body and what it says; no body is an empty object. */
-export async function readJson<T extends z.ZodType>(schema: T, request: Request): Promise<{ text: string; value: z.infer<T> }> {
+export async function readJson<T extends z.ZodType>(
+  schema: T,
+  request: Request,
+): Promise<{ text: string; value: z.infer<T> }> {
   const text = await readText(request);
   return { text: text.trim() === "" ? "{}" : text, value: parseOrFail(schema, parseJson(text), "body") };
 }
@@ -36,13 +39,18 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new RouseFailure("invalid_request", "The body is not JSON.", { details: { issues: [{ path: "", message: "not JSON" }] } });
+    throw new RouseFailure("invalid_request", "The body is not JSON.", {
+      details: { issues: [{ path: "", message: "not JSON" }] },
+    });
   }
 }
 
 async function readText(request: Request): Promise<string> {
   if (!request.body) return "";
-  const tooLarge = () => new RouseFailure("payload_too_large", `A JSON body has at most ${JSON_MAX} bytes.`, { details: { maxBytes: JSON_MAX } });
+  const tooLarge = () =>
+    new RouseFailure("payload_too_large", `A JSON body has at most ${JSON_MAX} bytes.`, {
+      details: { maxBytes: JSON_MAX },
+    });
   if (Number(request.headers.get("content-length") ?? 0) > JSON_MAX) throw tooLarge();
   const decoder = new TextDecoder();
   let text = "";

@@ -14,8 +14,12 @@ export function openApi(operations: readonly Operation[]): Json {
   for (const operation of operations) {
     (paths[operation.path] ??= {})[operation.method.toLowerCase()] = describe(operation, refer);
   }
-  paths["/healthz"] = { get: { summary: "Whether the edge answers.", security: [], responses: { 200: { description: "It does." } } } };
-  paths["/v1/openapi.json"] = { get: { summary: "This document.", security: [], responses: { 200: { description: "OpenAPI 3.1." } } } };
+  paths["/healthz"] = {
+    get: { summary: "Whether the edge answers.", security: [], responses: { 200: { description: "It does." } } },
+  };
+  paths["/v1/openapi.json"] = {
+    get: { summary: "This document.", security: [], responses: { 200: { description: "OpenAPI 3.1." } } },
+  };
   return {
     openapi: "3.1.0",
     info: { title: "Rouse", version: "0.1.0", description: "Named Linux machines that sleep with their RAM." },
@@ -25,7 +29,9 @@ export function openApi(operations: readonly Operation[]): Json {
       schemas: { ...schemas, Error: rewrite(z.toJSONSchema(ErrorBody), schemas) },
       securitySchemes: { key: { type: "http", scheme: "bearer" } },
     },
-    "x-error-codes": Object.fromEntries(errorCodes.map((code) => [code, { status: statusOf(code), hint: hintOf(code) }])),
+    "x-error-codes": Object.fromEntries(
+      errorCodes.map((code) => [code, { status: statusOf(code), hint: hintOf(code) }]),
+    ),
   };
 }
 
@@ -49,13 +55,19 @@ function describe(operation: Operation, refer: (schema: z.ZodType, io: "input" |
     ...(body
       ? {
           requestBody: {
-            content: body === "bytes" ? { "application/octet-stream": {} } : { "application/json": { schema: refer(body, "input") } },
+            content:
+              body === "bytes"
+                ? { "application/octet-stream": {} }
+                : { "application/json": { schema: refer(body, "input") } },
           },
         }
       : {}),
     responses: {
       200: { description: "Done.", content },
-      default: { description: "An error.", content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } } },
+      default: {
+        description: "An error.",
+        content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
+      },
     },
   };
 }
@@ -63,7 +75,12 @@ function describe(operation: Operation, refer: (schema: z.ZodType, io: "input" |
 function queryParameters(query: z.ZodType | undefined): Json[] {
   if (!query) return [];
   const { properties = {}, required = [] } = z.toJSONSchema(query, { io: "input", unrepresentable: "any" });
-  return Object.entries(properties).map(([name, schema]) => ({ name, in: "query", required: required.includes(name), schema }));
+  return Object.entries(properties).map(([name, schema]) => ({
+    name,
+    in: "query",
+    required: required.includes(name),
+    schema,
+  }));
 }
 
 function reference(schema: z.ZodType, io: "input" | "output", schemas: Json): Json {
@@ -78,6 +95,7 @@ function reference(schema: z.ZodType, io: "input" | "output", schemas: Json): Js
 /** Definitions inside a schema move to the components. */
 function rewrite(json: object, schemas: Json): Json {
   const { $defs, $schema: _, id: _id, ...rest } = json as Json;
-  for (const [name, schema] of Object.entries(($defs ?? {}) as Record<string, object>)) schemas[name] = rewrite(schema, schemas);
+  for (const [name, schema] of Object.entries(($defs ?? {}) as Record<string, object>))
+    schemas[name] = rewrite(schema, schemas);
   return JSON.parse(JSON.stringify(rest).replaceAll('"#/$defs/', '"#/components/schemas/')) as Json;
 }

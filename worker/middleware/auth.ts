@@ -45,6 +45,9 @@ export async function authenticate(env: Env, request: Request): Promise<Caller> 
 
 /** @throws RouseFailure `unauthorized` unless a host of this installation calls */
 export async function authenticateHost(env: Env, request: Request): Promise<void> {
-  const [given, secret] = await Promise.all([sha256Hex(bearerOf(request.headers) ?? ""), sha256Hex(env.ROUSE_HOST_SECRET)]);
+  const [given, secret] = await Promise.all([
+    sha256Hex(bearerOf(request.headers) ?? ""),
+    sha256Hex(env.ROUSE_HOST_SECRET),
+  ]);
   if (!equalHashes(given, secret)) throw new RouseFailure("unauthorized", "The host secret is missing or wrong.");
 }

@@ -42,20 +42,31 @@ export async function admit(env: Env, request: Request, target: Target, queryTok
   for (const token of [headerToken, queryToken, cookieToken(request.headers)]) {
     if (token === null) continue;
     const verdict = await judge(env, token, facts, target.port, now);
-    if (typeof verdict === "number") return { dropAuthorization, queryTokenEndsAt: token === queryToken ? verdict : null };
+    if (typeof verdict === "number")
+      return { dropAuthorization, queryTokenEndsAt: token === queryToken ? verdict : null };
     verdicts.push(verdict);
   }
   if (verdicts.includes("elsewhere") || bearerCaller || headerCaller) {
     throw new RouseFailure("forbidden", "This credential is good for another sandbox or port.");
   }
-  throw new RouseFailure("unauthorized", verdicts.length > 0 || bearerKey !== null || headerKey !== null ? "The credential is not valid." : "This URL is private.");
+  throw new RouseFailure(
+    "unauthorized",
+    verdicts.length > 0 || bearerKey !== null || headerKey !== null
+      ? "The credential is not valid."
+      : "This URL is private.",
+  );
 }
 
 async function factsOf(env: Env, target: Target, now: number): Promise<RouteFacts> {
   const key = routeKey(target);
   const known = cachedFacts(key, now);
   if (known) return known;
-  const result = await sandboxObject(env.SANDBOX, target.account, target.label).route({ id: null, wake: false, waitMs: 0, verify: false });
+  const result = await sandboxObject(env.SANDBOX, target.account, target.label).route({
+    id: null,
+    wake: false,
+    waitMs: 0,
+    verify: false,
+  });
   if (!result.ok) throw thrown(result.failure);
   rememberRoute(key, result, now);
   return result.facts;
@@ -66,10 +77,17 @@ function isPublic(facts: RouteFacts, port: number): boolean {
 }
 
 /** When the token ends, or why it does not open this port. */
-async function judge(env: Env, token: string, facts: RouteFacts, port: number, now: number): Promise<number | "invalid" | "elsewhere"> {
+async function judge(
+  env: Env,
+  token: string,
+  facts: RouteFacts,
+  port: number,
+  now: number,
+): Promise<number | "invalid" | "elsewhere"> {
   let grant = signed.get(token);
   if (!grant) {
-    if (linkKey?.secret !== env.ROUSE_SECRET) linkKey = { secret: env.ROUSE_SECRET, key: signingKey(env.ROUSE_SECRET, "link") };
+    if (linkKey?.secret !== env.ROUSE_SECRET)
+      linkKey = { secret: env.ROUSE_SECRET, key: signingKey(env.ROUSE_SECRET, "link") };
     const verified = await verify(await linkKey.key, LinkToken, token, now);
     if (!verified) return "invalid";
     signed.set(token, verified);

@@ -84,7 +84,11 @@ export async function forward(env: Env, to: Destination, out: Outgoing, note: Re
       if (misdirected === null) {
         forgetRoute(key);
         if (out.body.once || attempt >= TRIES) {
-          throw new RouseFailure("sandbox_waking", "The sandbox changed while the request was on its way; nothing ran.", { retryAfterMs: 500 });
+          throw new RouseFailure(
+            "sandbox_waking",
+            "The sandbox changed while the request was on its way; nothing ran.",
+            { retryAfterMs: 500 },
+          );
         }
         route = null;
         continue;
@@ -96,9 +100,19 @@ export async function forward(env: Env, to: Destination, out: Outgoing, note: Re
   }
 }
 
-async function askRoute(env: Env, to: Destination, waitMs: number, verify: boolean): Promise<Route & { woken: boolean }> {
+async function askRoute(
+  env: Env,
+  to: Destination,
+  waitMs: number,
+  verify: boolean,
+): Promise<Route & { woken: boolean }> {
   const key = routeKey(to);
-  const result = await sandboxObject(env.SANDBOX, to.account, to.label).route({ id: to.id, wake: true, waitMs, verify });
+  const result = await sandboxObject(env.SANDBOX, to.account, to.label).route({
+    id: to.id,
+    wake: true,
+    waitMs,
+    verify,
+  });
   if (!result.ok) {
     forgetRoute(key);
     throw thrown(result.failure);

@@ -1,8 +1,15 @@
 /** Which headers of a request reach the program in a sandbox. */
-import { LINK_TOKEN_NAME } from "../../durable/sandbox/previews.ts";
+import { LINK_TOKEN_NAME } from "../../durable/named-url.ts";
 
 /** They belong to one connection. `upgrade` and `connection` stay for a WebSocket. */
-const HOP_BY_HOP = ["keep-alive", "proxy-connection", "proxy-authorization", "te", "trailer", "transfer-encoding"] as const;
+const HOP_BY_HOP = [
+  "keep-alive",
+  "proxy-connection",
+  "proxy-authorization",
+  "te",
+  "trailer",
+  "transfer-encoding",
+] as const;
 const OURS = "x-rouse-";
 export const PREVIEW_TOKEN = "x-runtime-preview-token";
 
@@ -23,7 +30,8 @@ export function guestHeaders(from: Headers, to: Forwarded): Headers {
   for (const name of from.keys()) if (name.startsWith(OURS)) headers.delete(name);
   headers.delete(PREVIEW_TOKEN);
   if (!isUpgrade(from)) {
-    for (const name of (from.get("connection") ?? "").split(",")) if (/^[\w-]+$/.test(name.trim())) headers.delete(name.trim());
+    for (const name of (from.get("connection") ?? "").split(","))
+      if (/^[\w-]+$/.test(name.trim())) headers.delete(name.trim());
     headers.delete("connection");
     headers.delete("upgrade");
   }

@@ -1,6 +1,5 @@
 /** Named URLs: from a host name or path to the program in a sandbox. */
-import { namedHost } from "../../durable/named-url.ts";
-import { LINK_TOKEN_NAME } from "../../durable/sandbox/previews.ts";
+import { LINK_TOKEN_NAME, namedHost } from "../../durable/named-url.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { namedFaultResponse } from "../errors.ts";
 import type { RequestNote } from "../log.ts";
@@ -14,7 +13,13 @@ import { wakingPage } from "./waking-page.ts";
 const HOLD_MS = 30_000;
 const NAVIGATION_HOLD_MS = 2000;
 
-export async function named(env: Env, request: Request, url: URL, target: Exclude<Parsed, null>, note: RequestNote): Promise<Response> {
+export async function named(
+  env: Env,
+  request: Request,
+  url: URL,
+  target: Exclude<Parsed, null>,
+  note: RequestNote,
+): Promise<Response> {
   try {
     if ("fault" in target) {
       throw target.fault === "port"
@@ -47,7 +52,8 @@ export async function named(env: Env, request: Request, url: URL, target: Exclud
     try {
       return await forward(env, { account: target.account, label: target.label, id: null }, out, note);
     } catch (fault) {
-      if (navigation && fault instanceof RouseFailure && fault.code === "sandbox_waking") return wakingPage(target.label, note.id);
+      if (navigation && fault instanceof RouseFailure && fault.code === "sandbox_waking")
+        return wakingPage(target.label, note.id);
       throw fault;
     }
   } catch (fault) {
@@ -63,11 +69,23 @@ function isNavigation(request: Request): boolean {
 }
 
 /** The token moves from the address bar, and from what the page tells others of itself, into a cookie. */
-function toCleanUrl(url: URL, search: string, token: string, endsAt: number, prefix: string, note: RequestNote): Response {
+function toCleanUrl(
+  url: URL,
+  search: string,
+  token: string,
+  endsAt: number,
+  prefix: string,
+  note: RequestNote,
+): Response {
   const maxAge = Math.max(1, Math.floor((endsAt - Date.now()) / 1000));
   const secure = url.protocol === "https:" ? "; Secure" : "";
   const cookie = `${LINK_TOKEN_NAME}=${token}; Path=${prefix || "/"}; Max-Age=${maxAge}; HttpOnly; SameSite=Lax${secure}`;
-  const headers = { location: `${url.pathname}${search}`, "set-cookie": cookie, "cache-control": "no-store", "x-request-id": note.id };
+  const headers = {
+    location: `${url.pathname}${search}`,
+    "set-cookie": cookie,
+    "cache-control": "no-store",
+    "x-request-id": note.id,
+  };
   return new Response(null, { status: 302, headers });
 }
 

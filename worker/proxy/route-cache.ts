@@ -15,7 +15,11 @@ interface Entry {
 
 const entries = new BoundedMap<Entry>(4096);
 
-export function cachedGrant(key: string, id: string | null, now: number): { facts: RouteFacts; grant: RouteGrant } | null {
+export function cachedGrant(
+  key: string,
+  id: string | null,
+  now: number,
+): { facts: RouteFacts; grant: RouteGrant } | null {
   const entry = entries.get(key);
   if (!entry?.grant || (id !== null && entry.facts.id !== id)) return null;
   return entry.grant.ticketExpiresAt - now > RENEW_MS ? { facts: entry.facts, grant: entry.grant } : null;

@@ -13,6 +13,11 @@ export function wakingPage(label: string, requestId: string): Response {
 <body><p>Waking <b>${label}</b>. This page loads again by itself.</p></body>
 </html>
 `;
-  const headers = { "content-type": "text/html; charset=utf-8", "cache-control": "no-store", "retry-after": "1", "x-request-id": requestId };
+  const headers = {
+    "content-type": "text/html; charset=utf-8",
+    "cache-control": "no-store",
+    "retry-after": "1",
+    "x-request-id": requestId,
+  };
   return new Response(html, { status: 503, headers });
 }

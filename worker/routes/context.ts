@@ -47,7 +47,9 @@ export function sandboxResponse(answer: SandboxAnswer): Response {
 }
 
 /** @throws RouseFailure the failure */
-export function okOrThrow<T extends { readonly ok: true }>(result: T | { readonly ok: false; readonly failure: Failure }): T {
+export function okOrThrow<T extends { readonly ok: true }>(
+  result: T | { readonly ok: false; readonly failure: Failure },
+): T {
   if (!result.ok) throw thrown(result.failure);
   return result;
 }

@@ -26,7 +26,13 @@ export async function guestRoute({ env, caller, operation, params, request, url,
     headers.delete("content-length");
     headers.set("content-type", "application/json");
   }
-  const out = { method: request.method, path: `/agent${agentPath(url.pathname)}${url.search}`, headers, body, waitMs: HOLD_MS };
+  const out = {
+    method: request.method,
+    path: `/agent${agentPath(url.pathname)}${url.search}`,
+    headers,
+    body,
+    waitMs: HOLD_MS,
+  };
   return forward(env, { account: caller.account, label, id }, out, note);
 }
 

@@ -20,7 +20,8 @@ internal.use(async (c, next) => {
 
 internal.post("/hosts/:hostId/heartbeat", async (c) => {
   const { value: beat } = await readJson(Heartbeat, c.req.raw);
-  if (beat.hostId !== c.req.param("hostId")) throw new RouseFailure("invalid_request", "Path and body name different hosts.");
+  if (beat.hostId !== c.req.param("hostId"))
+    throw new RouseFailure("invalid_request", "Path and body name different hosts.");
   await reportHost(c.env.HOSTS, beat);
   return c.json({ ok: true });
 });

@@ -16,7 +16,8 @@ export async function previewRoute(context: Context): Promise<Response> {
   const query = readQuery(operation.query ?? PreviewQuery, url.searchParams);
   try {
     if (params[1] === undefined) {
-      if (operation.method === "GET") return Response.json({ data: okOrThrow(await object.listPorts({ id })).previews });
+      if (operation.method === "GET")
+        return Response.json({ data: okOrThrow(await object.listPorts({ id })).previews });
       const { value } = await readJson(CreatePreview, request);
       return Response.json(okOrThrow(await object.openPort(value.port, value.visibility, value, { id })).preview);
     }
@@ -38,6 +39,7 @@ export async function previewRoute(context: Context): Promise<Response> {
 
 function portOf(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
-  if (!isReachable(port)) throw new RouseFailure("invalid_port", "That is not a port of a sandbox.", { details: { port: text } });
+  if (!isReachable(port))
+    throw new RouseFailure("invalid_port", "That is not a port of a sandbox.", { details: { port: text } });
   return port;
 }

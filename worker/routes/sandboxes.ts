@@ -25,18 +25,26 @@ async function create(context: Context): Promise<Response> {
   const { value: input } = await readJson(CreateSandbox, request);
   const key = idempotencyKey(request.headers);
   const { account } = caller;
-  const label = input.name !== undefined ? await labelFor(input.name) : key === null ? randomLabel() : await labelForKey(account, key);
+  const label =
+    input.name !== undefined
+      ? await labelFor(input.name)
+      : key === null
+        ? randomLabel()
+        : await labelForKey(account, key);
   context.note.sandbox = label;
-  const { id: _, ...terms } = await changeOf(context, null, input);
+  const terms = await changeOf(context, null, input);
   return sandboxResponse(await sandboxObject(env.SANDBOX, account, label).create(input, terms));
 }
 
 async function list({ env, caller, url }: Context): Promise<Response> {
   const query = readQuery(ListQuery, url.searchParams);
   const page = await accountObject(env.ACCOUNT, caller.account).list(query);
-  if (!page) throw new RouseFailure("invalid_request", "The cursor is not one of ours.", { details: { issues: [{ path: "cursor", message: "not a cursor" }] } });
+  if (!page)
+    throw new RouseFailure("invalid_request", "The cursor is not one of ours.", {
+      details: { issues: [{ path: "cursor", message: "not a cursor" }] },
+    });
   // Names of variables are for single reads.
-  return Response.json({ ...page, data: page.data.map(({ envNames: _, ...sandbox }) => sandbox) });
+  return Response.json({ ...page, data: page.data.map((sandbox) => ({ ...sandbox, envNames: undefined })) });
 }
 
 async function read({ env, caller, url, params, note }: Context): Promise<Response> {
@@ -45,7 +53,9 @@ async function read({ env, caller, url, params, note }: Context): Promise<Respon
   const { waitFor, timeoutSeconds } = readQuery(GetQuery, url.searchParams);
   const object = sandboxObject(env.SANDBOX, caller.account, label);
   if (waitFor === undefined) return sandboxResponse(await object.get({ id }));
-  return sandboxResponse(await object.waitFor({ id }, waitFor, timeoutSeconds === undefined ? WAIT_MS : timeoutSeconds * 1000));
+  return sandboxResponse(
+    await object.waitFor({ id }, waitFor, timeoutSeconds === undefined ? WAIT_MS : timeoutSeconds * 1000),
+  );
 }
 
 async function change(context: Context): Promise<Response> {

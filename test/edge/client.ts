@@ -1,0 +1,148 @@
+/** How edge tests call the edge and steer the fake host. */
+import { env, exports } from "cloudflare:workers";
+import type { ErrorCode } from "../../sdk/contract/error-codes.ts";
+import type { Heartbeat } from "../../sdk/contract/host.ts";
+import type { Sandbox } from "../../sdk/contract/sandbox.ts";
+import type { FakeState, Plan } from "../support/fake-host.ts";
+import { secrets } from "./secrets.ts";
+
+declare global {
+  namespace Cloudflare {
+    interface Env {
+      HOST_URL: string;
+    }
+  }
+}
+
+export { secrets };
+export const hostUrl: string = env.HOST_URL;
+export const API = "http://api.test";
+
+/** The object itself; `fetch` on it bypasses nothing. */
+export function edge(request: Request | string, init?: RequestInit): Promise<Response> {
+  const worker = exports as unknown as { default: { fetch(request: Request): Promise<Response> } };
+  return worker.default.fetch(new Request(request, init));
+}
+
+export function call(
+  method: string,
+  path: string,
+  body?: unknown,
+  headers: Record<string, string> = {},
+): Promise<Response> {
+  return edge(API + path, {
+    method,
+    headers: { authorization: `Bearer ${secrets.apiKey}`, ...headers },
+    ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+  });
+}
+
+/** Call and read the answer, whatever it is. */
+export async function ask<T = Sandbox & { error: Fault }>(
+  method: string,
+  path: string,
+  body?: unknown,
+  headers: Record<string, string> = {},
+): Promise<{ status: number; body: T }> {
+  const response = await call(method, path, body, headers);
+  return { status: response.status, body: await response.json<T>() };
+}
+
+export interface Fault {
+  readonly code: ErrorCode;
+  readonly status: number;
+  readonly message: string;
+  readonly hint: string;
+  readonly details?: { readonly issues?: { path: string; message: string }[]; readonly sandboxId?: string };
+  readonly requestId: string;
+  readonly retryAfterMs?: number;
+}
+
+export async function faultOf(response: Response): Promise<Fault> {
+  return (await response.json<{ error: Fault }>()).error;
+}
+
+let counter = 0;
+/** A name no other test uses. */
+export function freshName(): string {
+  counter += 1;
+  return `t${counter}-${crypto.randomUUID().slice(0, 8)}`;
+}
+
+export async function created(input: Record<string, unknown> = {}): Promise<Sandbox & { name: string }> {
+  const name = freshName();
+  const { status, body } = await ask("POST", "/v1/sandboxes", { name, ...input });
+  if (status !== 200) throw new Error(`create: ${status} ${JSON.stringify(body)}`);
+  return { ...body, name };
+}
+
+export async function paused(input: Record<string, unknown> = {}): Promise<Sandbox & { name: string }> {
+  const sandbox = await created(input);
+  const { status, body } = await ask("POST", `/v1/sandboxes/${sandbox.id}:pause`, {});
+  if (status !== 200 || body.state !== "paused") throw new Error(`pause: ${status} ${JSON.stringify(body)}`);
+  return { ...body, name: sandbox.name };
+}
+
+export async function heartbeat(change: Partial<Heartbeat> = {}): Promise<Response> {
+  const beat: Heartbeat = {
+    hostId: "fake-1",
+    url: hostUrl,
+    accelerator: "fake",
+    acceleratorReason: "no machine is behind it \u2014 a test",
+    qemuVersion: null,
+    images: ["default"],
+    vcpus: 8,
+    memoryMiB: 65_536,
+    freeMemoryMiB: 60_000,
+    freeDiskMiB: 100_000,
+    running: 0,
+    paused: 0,
+    ...change,
+  };
+  return edge(`${API}/internal/hosts/${beat.hostId}/heartbeat`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${secrets.hostSecret}` },
+    body: JSON.stringify(beat),
+  });
+}
+
+export function report(id: string, event: object, account = "default"): Promise<Response> {
+  return edge(`${API}/internal/accounts/${account}/machines/${encodeURIComponent(id)}/events`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${secrets.hostSecret}` },
+    body: JSON.stringify(event),
+  });
+}
+
+/** Steering of the fake host, for one label. */
+export const fake = {
+  state: (label: string) => steer("state", label),
+  release: (label: string) => steer("release", label),
+  crash: (label: string) => steer("crash", label),
+  use: (label: string) => steer("use", label),
+  away: (label: string, on: boolean) => steer("away", label, on ? "&on=1" : ""),
+  async plan(plan: Plan): Promise<void> {
+    await fetch(`${hostUrl}/fake/plan`, { method: "POST", body: JSON.stringify(plan) });
+  },
+  async settings(id: string): Promise<{ env: Record<string, string>; idlePauseSeconds: number } | undefined> {
+    const label = id.split("~")[0] ?? "";
+    const response = await fetch(`${hostUrl}/fake/env?label=${label}`);
+    return (await response.json<Record<string, { env: Record<string, string>; idlePauseSeconds: number }>>())[id];
+  },
+};
+
+async function steer(what: string, label: string, extra = ""): Promise<FakeState> {
+  const response = await fetch(`${hostUrl}/fake/${what}?label=${label}${extra}`, { method: "POST" });
+  return response.json<FakeState>();
+}
+
+/** Wait until the condition holds; fails after ten seconds. */
+export async function eventually<T>(read: () => Promise<T>, holds: (value: T) => boolean): Promise<T> {
+  const endsAt = Date.now() + 10_000;
+  for (;;) {
+    const value = await read();
+    if (holds(value)) return value;
+    if (Date.now() > endsAt) throw new Error(`it never came to hold; last: ${JSON.stringify(value)}`);
+    await scheduler.wait(20);
+  }
+}

@@ -1,0 +1,29 @@
+import { fileURLToPath } from "node:url";
+import { cloudflareTest } from "@cloudflare/vitest-plugin";
+import { defineConfig } from "vitest/config";
+import { secrets } from "./secrets.ts";
+
+export default defineConfig({
+  plugins: [
+    cloudflareTest(({ inject }) => ({
+      wrangler: { configPath: fileURLToPath(new URL("../../wrangler.toml", import.meta.url)) },
+      miniflare: {
+        bindings: {
+          ROUSE_DOMAIN: "rouse.test",
+          ROUSE_LOG: "off",
+          ROUSE_SECRET: secrets.signingSecret,
+          ROUSE_HOST_SECRET: secrets.hostSecret,
+          ROUSE_BOOTSTRAP_KEY: secrets.apiKey,
+          HOST_URL: inject("hostUrl"),
+        },
+      },
+    })),
+  ],
+  test: {
+    name: "edge",
+    include: ["test/edge/**/*.test.ts"],
+    globalSetup: [fileURLToPath(new URL("global-setup.ts", import.meta.url))],
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+  },
+});

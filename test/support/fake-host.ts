@@ -1,0 +1,349 @@
+/**
+ * A host agent without machines: the control contract in memory, guests that echo, and switches for what goes wrong.
+ * Tests in another runtime steer it over HTTP, below `/fake`.
+ */
+import { createHash } from "node:crypto";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createRequire } from "node:module";
+import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
+import type { WebSocket as Socket, WebSocketServer as SocketServer } from "ws";
+import { errorBody, RouseFailure, statusOf, type ErrorCode } from "../../sdk/contract/error-codes.ts";
+import {
+  CreateMachine,
+  hostHeaders,
+  machineVerbs,
+  PauseMachine,
+  RunMachine,
+  StopMachine,
+  type Machine,
+} from "../../sdk/contract/host.ts";
+import { labelOfId } from "../../sdk/contract/names.ts";
+import { signingKey, Ticket, verify } from "../../sdk/contract/ticket.ts";
+
+// Resolved as for workerd, "ws" would be a stub.
+const { WebSocketServer } = createRequire(import.meta.url)("ws") as { WebSocketServer: typeof SocketServer };
+
+/** What the next call of an action does instead of succeeding at once. */
+export interface Plan {
+  readonly label: string;
+  readonly action: string;
+  /** Wait for `POST /fake/release` first. */
+  readonly hold?: boolean;
+  /** Close the connection without an answer. */
+  readonly drop?: "before" | "after";
+  readonly fail?: { readonly code: ErrorCode; readonly message: string; readonly loseMemory?: boolean };
+}
+
+export interface FakeState {
+  readonly machines: Machine[];
+  /** Control actions in order, such as `wake 2`. */
+  readonly log: string[];
+  /** Requests that reached the guest. */
+  readonly requests: number;
+}
+
+interface Held {
+  machine: Machine;
+  env: Record<string, string>;
+  idlePauseSeconds: number;
+  used: boolean;
+  counter: number;
+}
+
+export class FakeHost {
+  readonly #server: Server;
+  readonly #secret: string;
+  readonly #key: ReturnType<typeof signingKey>;
+  readonly #sockets = new WebSocketServer({ noServer: true });
+  readonly #machines = new Map<string, Held>();
+  readonly #logs = new Map<string, string[]>();
+  readonly #requests = new Map<string, number>();
+  readonly #plans: Plan[] = [];
+  readonly #holds = new Map<string, (() => void)[]>();
+  #away = new Set<string>();
+
+  constructor(secrets: { hostSecret: string; signingSecret: string }) {
+    this.#secret = secrets.hostSecret;
+    this.#key = signingKey(secrets.signingSecret, "ticket");
+    this.#server = createServer((req, res) => {
+      this.#handle(req, res).catch((fault: unknown) => this.#refuse(res, fault));
+    });
+    this.#server.on("upgrade", (req, socket, head) => {
+      this.#upgrade(req, socket, head).catch(() => socket.destroy());
+    });
+  }
+
+  async listen(): Promise<string> {
+    await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  async close(): Promise<void> {
+    this.#sockets.close();
+    this.#server.closeAllConnections();
+    await new Promise<void>((resolve) => {
+      this.#server.close(() => resolve());
+    });
+  }
+
+  async #handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const url = new URL(req.url ?? "/", "http://fake");
+    if (url.pathname.startsWith("/fake/")) return this.#steer(url, req, res);
+    if (url.pathname.startsWith("/m/")) return this.#data(url, req, res);
+    return this.#control(url, req, res);
+  }
+
+  async #steer(url: URL, req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const label = url.searchParams.get("label") ?? "";
+    const held = [...this.#machines.values()].filter(({ machine }) => labelOfId(machine.id) === label);
+    switch (url.pathname) {
+      case "/fake/plan":
+        this.#plans.push(JSON.parse((await bytesOf(req)).toString()) as Plan);
+        break;
+      case "/fake/release":
+        for (const go of this.#holds.get(label) ?? []) go();
+        this.#holds.delete(label);
+        break;
+      case "/fake/crash":
+        for (const one of held)
+          one.machine = { ...one.machine, state: "stopped", memory: "none", endReason: "vm_crashed" };
+        break;
+      case "/fake/use":
+        for (const one of held) one.used = true;
+        break;
+      case "/fake/away":
+        this.#away =
+          url.searchParams.get("on") === "1"
+            ? new Set([...this.#away, label])
+            : new Set([...this.#away].filter((l) => l !== label));
+        break;
+      case "/fake/env":
+        return json(
+          res,
+          200,
+          Object.fromEntries(
+            held.map((one) => [one.machine.id, { env: one.env, idlePauseSeconds: one.idlePauseSeconds }]),
+          ),
+        );
+      default:
+    }
+    const state: FakeState = {
+      machines: held.map(({ machine }) => machine),
+      log: this.#logs.get(label) ?? [],
+      requests: this.#requests.get(label) ?? 0,
+    };
+    json(res, 200, state);
+  }
+
+  async #control(url: URL, req: IncomingMessage, res: ServerResponse): Promise<void> {
+    if (req.headers.authorization !== `Bearer ${this.#secret}`) throw new RouseFailure("unauthorized", "wrong secret");
+    const match = /^\/machines\/([^/:]+)(?::([a-z]+))?$/.exec(url.pathname);
+    if (!match?.[1]) throw new RouseFailure("route_not_found", "no such route");
+    const id = decodeURIComponent(match[1]);
+    const label = labelOfId(id) ?? "";
+    const action = match[2] ?? { GET: "get", PUT: "create", DELETE: "destroy" }[req.method ?? ""] ?? "unknown";
+    const body: unknown = JSON.parse((await bytesOf(req)).toString() || "{}");
+    if (this.#away.has(label)) {
+      req.socket.destroy();
+      return;
+    }
+    if (action !== "get") {
+      const generation = (body as { generation?: number }).generation;
+      this.#logs.set(label, [
+        ...(this.#logs.get(label) ?? []),
+        generation === undefined ? action : `${action} ${generation}`,
+      ]);
+    }
+    const at = this.#plans.findIndex((plan) => plan.label === label && plan.action === action);
+    const [plan] = at === -1 ? [] : this.#plans.splice(at, 1);
+    if (plan?.hold)
+      await new Promise<void>((resolve) => this.#holds.set(label, [...(this.#holds.get(label) ?? []), resolve]));
+    if (plan?.drop === "before") return void req.socket.destroy();
+    if (plan?.fail) {
+      const held = this.#machines.get(id);
+      if (held && plan.fail.loseMemory)
+        held.machine = { ...held.machine, state: "stopped", memory: "none", endReason: "wake_failed" };
+      throw new RouseFailure(plan.fail.code, plan.fail.message);
+    }
+    const answer = this.#act(id, action, body);
+    if (plan?.drop === "after") return void req.socket.destroy();
+    json(res, 200, answer);
+  }
+
+  #act(id: string, action: string, body: unknown): object {
+    const held = this.#machines.get(id);
+    if (action === "create") return this.#create(id, CreateMachine.parse(body), held);
+    if (action === "destroy") {
+      this.#machines.delete(id);
+      return { id, deleted: true };
+    }
+    if (!held) throw new RouseFailure("not_found", "no such machine");
+    const { machine } = held;
+    if (action === "get") return machine;
+    if (!machineVerbs.some((verb) => verb === action)) throw new RouseFailure("route_not_found", "no such verb");
+    const { generation } = StopMachine.parse(body);
+    if (generation < machine.generation) throw new RouseFailure("conflict", "that generation is over");
+    const conflict = () => new RouseFailure("conflict", `cannot ${action} a machine that is ${machine.state}`);
+    switch (action) {
+      case "wake":
+      case "boot": {
+        const run = RunMachine.parse(body);
+        if (machine.state === "running" && machine.generation === generation) return machine;
+        if (action === "wake" && machine.memory !== "saved") throw conflict();
+        if (action === "boot") held.counter = 0;
+        Object.assign(held, { env: run.env, idlePauseSeconds: run.idlePauseSeconds, used: false });
+        held.machine = {
+          ...machine,
+          generation,
+          state: "running",
+          memory: "live",
+          memoryRestored: action === "wake",
+          endReason: null,
+        };
+        break;
+      }
+      case "pause":
+        if (machine.state === "paused") break;
+        if (machine.state !== "running") throw conflict();
+        if (PauseMachine.parse(body).onlyIfIdle && held.used) throw new RouseFailure("conflict", "used since");
+        held.machine = { ...machine, state: "paused", memory: "saved", depth: "resident" };
+        break;
+      case "stop":
+        held.machine = { ...machine, state: "stopped", memory: "none", endReason: null };
+        break;
+      case "configure": {
+        if (machine.state !== "running") throw conflict();
+        const { env, idlePauseSeconds } = RunMachine.parse(body);
+        Object.assign(held, { env, idlePauseSeconds });
+        break;
+      }
+      default:
+    }
+    return held.machine;
+  }
+
+  #create(id: string, body: CreateMachine, held: Held | undefined): Machine {
+    if (held) {
+      if (held.machine.state === "running" && held.machine.generation === body.generation) return held.machine;
+      throw new RouseFailure("conflict", "the machine exists");
+    }
+    const machine: Machine = {
+      id,
+      account: body.account,
+      generation: body.generation,
+      state: "running",
+      shape: body.shape,
+      memory: "live",
+      depth: null,
+      memoryRestored: true,
+      endReason: null,
+      lastActiveAt: new Date().toISOString(),
+      lastActionMs: 1,
+    };
+    this.#machines.set(id, {
+      machine,
+      env: body.env,
+      idlePauseSeconds: body.idlePauseSeconds,
+      used: false,
+      counter: 0,
+    });
+    return machine;
+  }
+
+  async #lease(url: URL, req: IncomingMessage): Promise<{ held: Held; target: string; path: string }> {
+    const match = /^\/m\/([^/]+)\/(agent|port\/\d+)(\/.*)$/.exec(url.pathname);
+    if (!match?.[1] || !match[2] || !match[3]) throw new RouseFailure("route_not_found", "no such data route");
+    const id = decodeURIComponent(match[1]);
+    const held = this.#machines.get(id);
+    const ticket = await verify(await this.#key, Ticket, String(req.headers[hostHeaders.ticket]), Date.now());
+    if (!held || ticket?.m !== id || held.machine.state !== "running" || held.machine.generation !== ticket.g) {
+      throw new RouseFailure("misdirected", "not that generation");
+    }
+    const label = labelOfId(id) ?? "";
+    this.#requests.set(label, (this.#requests.get(label) ?? 0) + 1);
+    held.used = true;
+    return { held, target: match[2], path: match[3] };
+  }
+
+  async #data(url: URL, req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const { held, target, path } = await this.#lease(url, req);
+    res.setHeader(hostHeaders.waited, "0");
+    if (target === "port/9")
+      throw new RouseFailure("port_not_listening", "nothing listens on port 9", { details: { port: 9 } });
+    switch (path) {
+      case "/counter":
+        held.counter += 1;
+        return json(res, 200, { counter: held.counter, generation: held.machine.generation });
+      case "/redirect":
+        res.writeHead(302, { location: "/elsewhere" }).end();
+        return;
+      case "/own-421":
+        res.writeHead(421, { "content-type": "text/plain" }).end("mine");
+        return;
+      case "/hang-up":
+        req.socket.destroy();
+        return;
+      case "/events": {
+        res.writeHead(200, { "content-type": "text/event-stream" });
+        res.write("data: one\n\n");
+        const label = labelOfId(held.machine.id) ?? "";
+        await new Promise<void>((resolve) => this.#holds.set(label, [...(this.#holds.get(label) ?? []), resolve]));
+        res.end("data: two\n\n");
+        return;
+      }
+      default: {
+        const body = await bytesOf(req);
+        json(res, 200, {
+          target,
+          method: req.method,
+          path: path + url.search,
+          headers: req.headers,
+          bytes: body.length,
+          sha256: createHash("sha256").update(body).digest("hex"),
+          text: body.length < 10_000 ? body.toString() : null,
+          generation: held.machine.generation,
+        });
+      }
+    }
+  }
+
+  async #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    try {
+      await this.#lease(new URL(req.url ?? "/", "http://fake"), req);
+    } catch (fault) {
+      const failure = failureOf(fault);
+      const text = JSON.stringify(errorBody(failure));
+      socket.end(
+        `HTTP/1.1 ${statusOf(failure.code)} Refused\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\nconnection: close\r\n\r\n${text}`,
+      );
+      return;
+    }
+    this.#sockets.handleUpgrade(req, socket, head, (ws: Socket) => {
+      ws.on("message", (data, isBinary) => {
+        if (!isBinary && String(data) === "close") ws.close(4001, "bye");
+        else ws.send(data, { binary: isBinary });
+      });
+    });
+  }
+
+  #refuse(res: ServerResponse, fault: unknown): void {
+    const failure = failureOf(fault);
+    json(res, statusOf(failure.code), errorBody(failure));
+  }
+}
+
+function failureOf(fault: unknown): RouseFailure {
+  return fault instanceof RouseFailure ? fault : new RouseFailure("internal_error", String(fault));
+}
+
+async function bytesOf(req: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of req as AsyncIterable<Buffer>) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+function json(res: ServerResponse, status: number, body: object): void {
+  res.writeHead(status, { "content-type": "application/json" });
+  res.end(JSON.stringify(body));
+}

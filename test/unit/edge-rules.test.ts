@@ -1,0 +1,165 @@
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { fromCursor, toCursor } from "../../durable/account/cursor.ts";
+import { placeOn } from "../../durable/hosts/placement.ts";
+import { namedUrl } from "../../durable/named-url.ts";
+import type { Host } from "../../sdk/contract/host.ts";
+import { labelFor, labelForKey, isLabel } from "../../sdk/contract/names.ts";
+import { canonical, holdMs, readQuery } from "../../worker/api/input.ts";
+import { matcher } from "../../worker/api/operation.ts";
+import { openApi } from "../../worker/api/openapi.ts";
+import { operations } from "../../worker/api/operations.ts";
+import { guestHeaders } from "../../worker/proxy/headers.ts";
+import { parseTarget } from "../../worker/proxy/target.ts";
+
+describe("parseTarget", () => {
+  const of = (host: string, path = "/") => parseTarget(host, path, "localhost:8787");
+
+  it.each([
+    ["agent-u-42.localhost:8787", { label: "agent-u-42", account: "default", port: 8080, prefix: "" }],
+    ["AGENT.localhost", { label: "agent", port: 8080 }],
+    ["3000-agent.localhost:8787", { label: "agent", port: 3000 }],
+    ["3000-agent--acme.localhost:8787", { label: "agent", account: "acme", port: 3000 }],
+    ["0sbx-abcdefghijklmnop.localhost", { label: "0sbx-abcdefghijklmnop", port: 8080 }],
+  ])("reads the host %s", (host, target) => expect(of(host)).toMatchObject(target));
+
+  it.each([
+    ["/s/agent/3000/a/b", { label: "agent", port: 3000, prefix: "/s/agent/3000" }],
+    ["/s/agent--acme/80", { label: "agent", account: "acme", port: 80, prefix: "/s/agent--acme/80" }],
+  ])("reads the path %s", (path, target) => expect(of("localhost:8787", path)).toMatchObject(target));
+
+  it.each([
+    ["localhost:8787", "/v1/me", null],
+    ["127.0.0.1:8787", "/", null],
+    ["evil-localhost", "/", null],
+    ["a.b.localhost", "/", { fault: "name" }],
+    ["-x.localhost", "/", { fault: "name" }],
+    ["65536-agent.localhost", "/", { fault: "port" }],
+    ["10800-agent.localhost", "/", { fault: "port" }],
+    ["localhost", "/s/agent/0/", { fault: "port" }],
+    ["localhost", "/s/agent/65536/", { fault: "port" }],
+    ["localhost", "/s/agent/10800/", { fault: "port" }],
+    ["localhost", "/s/agent/x/", { fault: "port" }],
+    ["localhost", "/s/agent", { fault: "name" }],
+    ["localhost", "/s/a%2Fb/80/", { fault: "name" }],
+  ])("answers %s%s with %o", (host, path, parsed) => expect(of(host, path)).toEqual(parsed));
+
+  it("reads what namedUrl writes", async () => {
+    const parts = { scheme: "http", domain: "localhost:8787" };
+    for (const name of ["agent", "12", "Ünïcödé", "a:b/c d"]) {
+      for (const account of ["default", "acme"]) {
+        for (const port of [8080, 3000]) {
+          const label = await labelFor(name);
+          expect(of(new URL(namedUrl(parts, { account, label }, port)).host)).toMatchObject({ label, account, port });
+        }
+      }
+    }
+  });
+});
+
+describe("matcher", () => {
+  const match = matcher(operations);
+
+  it.each([
+    ["POST", "/v1/sandboxes/a%3Ab:pause", "/v1/sandboxes/{id}:pause", ["a:b"]],
+    ["POST", "/v1/sandboxes/agent%7Eabcdefghijkl:exec", "/v1/sandboxes/{id}:exec", ["agent~abcdefghijkl"]],
+    ["GET", "/v1/sandboxes/a%2Fb", "/v1/sandboxes/{id}", ["a/b"]],
+    ["GET", "/v1/sandboxes/%C3%BC%20x/files/list", "/v1/sandboxes/{id}/files/list", ["ü x"]],
+    ["POST", "/v1/sandboxes/x/processes/p-1:signal", "/v1/sandboxes/{id}/processes/{pid}:signal", ["x", "p-1"]],
+    ["POST", "/v1/sandboxes/x/files:mkdir", "/v1/sandboxes/{id}/files:mkdir", ["x"]],
+    ["DELETE", "/v1/sandboxes/x/previews/80", "/v1/sandboxes/{id}/previews/{port}", ["x", "80"]],
+  ])("finds %s %s", (method, path, template, params) => {
+    expect(match(method, path)).toMatchObject({ operation: { path: template, method }, params });
+  });
+
+  it("tells a wrong method from a wrong path", () => {
+    expect(match("PUT", "/v1/sandboxes")).toBe("method_not_allowed");
+    expect(match("POST", "/v1/sandboxes/x:explode")).toBeNull();
+    expect(match("GET", "/v1/sandboxes/%E0%A4%A")).toBe("bad_encoding");
+  });
+});
+
+describe("input", () => {
+  it("reads repeated keys as a list only where the schema has one", () => {
+    const schema = z.strictObject({ label: z.array(z.string()).optional(), name: z.string().optional() });
+    expect(readQuery(schema, new URLSearchParams("label=a&name=x"))).toEqual({ label: ["a"], name: "x" });
+    expect(() => readQuery(schema, new URLSearchParams("name=x&name=y&other=1"))).toThrow(/name.*other/);
+  });
+
+  it("waits as told, and for plain clients to the end", () => {
+    expect(holdMs(new Headers({ prefer: "wait=5" }))).toBe(5000);
+    expect(holdMs(new Headers({ prefer: "respond-async, wait=100000" }))).toBe(120_000);
+    expect(holdMs(new Headers({ "x-runtime-client": "sdk-js/1" }))).toBe(0);
+    expect(holdMs(new Headers())).toBe(60_000);
+  });
+
+  it("has one text for one content", () => {
+    expect(canonical({ b: [1, { d: null, c: "x" }], a: undefined })).toBe(canonical({ b: [1, { c: "x", d: null }] }));
+    expect(canonical({ a: 1 })).not.toBe(canonical({ a: "1" }));
+  });
+});
+
+it("keeps what is meant for the edge from the program", () => {
+  const from = new Headers({
+    authorization: "Bearer x",
+    cookie: "a=1; rouse_token=secret; b=2",
+    connection: "close, x-hop",
+    "x-hop": "1",
+    "x-rouse-key": "k",
+    "x-rouse-ticket": "t",
+    "x-runtime-preview-token": "p",
+    "x-forwarded-for": "6.6.6.6",
+    accept: "*/*",
+  });
+  const to = { host: "agent.localhost", scheme: "http", prefix: "", requestId: "r1", dropAuthorization: true };
+  expect(Object.fromEntries(guestHeaders(from, to))).toEqual({
+    accept: "*/*",
+    cookie: "a=1; b=2",
+    "x-forwarded-host": "agent.localhost",
+    "x-forwarded-proto": "http",
+    "x-request-id": "r1",
+  });
+  const socket = guestHeaders(new Headers({ connection: "Upgrade", upgrade: "websocket", authorization: "Basic x" }), {
+    ...to,
+    dropAuthorization: false,
+  });
+  expect(socket.get("upgrade")).toBe("websocket");
+  expect(socket.get("authorization")).toBe("Basic x");
+});
+
+it("places on the live host with the most free memory that has the image", () => {
+  const host = (hostId: string, freeMemoryMiB: number, change: Partial<Host> = {}) =>
+    ({ hostId, freeMemoryMiB, live: true, images: ["default"], ...change }) as Host;
+  const shape = { image: "default", vcpu: 1, memoryMiB: 256, diskMiB: 4096 };
+  expect(
+    placeOn([host("a", 1), host("b", 3), host("c", 9, { live: false }), host("d", 9, { images: ["x"] })], shape)
+      ?.hostId,
+  ).toBe("b");
+  expect(placeOn([], shape)).toBeNull();
+});
+
+it("reads its own cursors and no others", () => {
+  const position = { createdAt: "2031-01-02T03:04:05.000Z", label: "agent" };
+  expect(fromCursor(toCursor(position))).toEqual(position);
+  for (const text of ["", "x", "%%%", btoa("yesterday agent")]) expect(fromCursor(text)).toBeNull();
+});
+
+it("gives a key one label, another for another account", async () => {
+  const label = await labelForKey("default", "k1");
+  expect(isLabel(label)).toBe(true);
+  expect(await labelForKey("default", "k1")).toBe(label);
+  expect(await labelForKey("acme", "k1")).not.toBe(label);
+});
+
+it("describes every operation, with references that lead somewhere", () => {
+  const document = openApi(operations);
+  const text = JSON.stringify(document);
+  const { paths, components } = document as {
+    paths: Record<string, object>;
+    components: { schemas: Record<string, object> };
+  };
+  for (const { path, method } of operations) expect(paths[path]).toHaveProperty(method.toLowerCase());
+  const refs = [...text.matchAll(/"\$ref":"([^"]+)"/g)].map(([, ref]) => ref ?? "");
+  expect(refs.length).toBeGreaterThan(20);
+  for (const ref of refs) expect(components.schemas).toHaveProperty([ref.replace("#/components/schemas/", "")]);
+});

@@ -1,0 +1,185 @@
+import { describe, expect, it } from "vitest";
+import {
+  isTransitional,
+  newLife,
+  reduce,
+  timersOf,
+  type Life,
+  type LifeEvent,
+} from "../../durable/sandbox/lifecycle.ts";
+import type { SandboxState } from "../../sdk/contract/sandbox.ts";
+
+const failure = { code: "wake_failed", message: "no" } as const;
+const NOW = 1_800_000_000_000;
+
+/** Deterministic numbers from 0 to 1 (mulberry32). */
+function random(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+function someEvent(life: Life, next: () => number): LifeEvent {
+  const generation = Math.max(1, life.generation - (next() < 0.2 ? 1 : 0));
+  const options: LifeEvent[] = [
+    { type: "wake" },
+    { type: "restart" },
+    { type: "pause", reason: next() < 0.5 ? "idle" : "requested" },
+    { type: "stop" },
+    { type: "expire" },
+    { type: "ran", generation, lastActiveAt: NOW },
+    { type: "ran", generation, lastActiveAt: NOW },
+    { type: "runFailed", generation, memory: next() < 0.5 ? "saved" : "none", nothingMade: next() < 0.1, failure },
+    { type: "paused", generation },
+    { type: "paused", generation },
+    { type: "pauseRefused", generation },
+    { type: "pauseFailed", generation, failure },
+    { type: "stopped", generation },
+    { type: "ended", generation, reason: "vm_crashed" },
+    { type: "unreachable", generation, from: life.state, failure },
+    ...(next() < 0.05 ? [{ type: "delete" } as const] : []),
+    { type: "purged" },
+  ];
+  return options[Math.floor(next() * options.length)] ?? { type: "wake" };
+}
+
+/** What a step of a life breaks. */
+function broken(life: Life, event: LifeEvent, now: number): string[] {
+  const outcome = reduce(life, event, now);
+  const isReport = "generation" in event;
+  if (!outcome.ok) {
+    const known = ["conflict", "sandbox_stopped", "sandbox_gone", "not_running"].includes(outcome.failure.code);
+    return [...(isReport ? ["a report is refused"] : []), ...(known ? [] : ["the refusal has a strange code"])];
+  }
+  const after = outcome.life;
+  const twice = reduce(after, event, now);
+  const begins = (after.state === "starting" || after.state === "resuming") && after.state !== life.state;
+  const runs = after.state === "running" && life.state !== "running" && life.state !== "pausing";
+  const repeats = isReport && event.type !== "unreachable" && twice.ok;
+  const rules: [string, boolean][] = [
+    ["generation only grows", after.generation >= life.generation],
+    ["a run has a generation of its own", !begins || after.generation === life.generation + 1],
+    ["only the current generation runs", !runs || (event.type === "ran" && event.generation === life.generation)],
+    ["a step has a timer", !isTransitional(after.state) || timersOf(after).step !== null],
+    ["a purge has a timer", !after.purgePending || after.state !== "deleted" || timersOf(after).step !== null],
+    ["a paused state ends", after.state !== "paused" || timersOf(after).retention !== null],
+    ["deleted is final", life.state !== "deleted" || after.state === "deleted"],
+    ["a late report changes nothing", !repeats || event.generation === life.generation || !outcome.changed],
+    ["a repeated report changes nothing", !repeats || JSON.stringify(twice.life) === JSON.stringify(after)],
+    ["delete works", reduce(after, { type: "delete" }, now).ok],
+  ];
+  return rules.filter(([, holds]) => !holds).map(([rule]) => rule);
+}
+
+it("keeps its invariants over 400 random lives", () => {
+  const visited = new Set<SandboxState>();
+  const faults: string[] = [];
+  for (let seed = 1; seed <= 400; seed++) {
+    const next = random(seed);
+    let now = NOW;
+    let life = newLife(30, now);
+    for (let step = 0; step < 120; step++) {
+      now += Math.floor(next() * 60_000);
+      const event = someEvent(life, next);
+      for (const rule of broken(life, event, now))
+        faults.push(`${rule}: seed ${seed}, ${life.state} ${life.generation} + ${JSON.stringify(event)}`);
+      const outcome = reduce(life, event, now);
+      if (outcome.ok) life = outcome.life;
+      visited.add(life.state);
+    }
+  }
+  expect(faults).toEqual([]);
+  expect(visited.size).toBe(8);
+});
+
+describe("the table", () => {
+  const running = after(newLife(30, NOW), { type: "ran", generation: 1, lastActiveAt: NOW });
+  const paused = after(running, { type: "pause", reason: "requested" }, { type: "paused", generation: 1 });
+
+  function after(life: Life, ...events: LifeEvent[]): Life {
+    return events.reduce((now, event) => {
+      const outcome = reduce(now, event, NOW);
+      if (!outcome.ok) throw new Error(outcome.failure.message);
+      return outcome.life;
+    }, life);
+  }
+
+  it("loses no wake that arrives during a pause", () => {
+    const pausing = after(running, { type: "pause", reason: "idle" }, { type: "wake" });
+    expect(pausing.state).toBe("pausing");
+    expect(after(pausing, { type: "paused", generation: 1 })).toMatchObject({ state: "resuming", generation: 2 });
+    expect(after(pausing, { type: "pauseRefused", generation: 1 })).toMatchObject({ state: "running", generation: 1 });
+  });
+
+  it("goes back to running with the reason when a pause fails", () => {
+    const failed = after(
+      running,
+      { type: "pause", reason: "requested" },
+      { type: "pauseFailed", generation: 1, failure: { code: "pause_failed", message: "disk" } },
+    );
+    expect(failed).toMatchObject({ state: "running", failure: { message: "disk" } });
+  });
+
+  it("pauses on request even when the idle pause under way is refused", () => {
+    const asked = after(
+      running,
+      { type: "pause", reason: "idle" },
+      { type: "pause", reason: "requested" },
+      { type: "pauseRefused", generation: 1 },
+    );
+    expect(asked).toMatchObject({ state: "pausing", pauseReason: "requested" });
+  });
+
+  it("keeps a saved state when a wake fails, and boots when the RAM is lost", () => {
+    const resuming = after(paused, { type: "wake" });
+    const kept = after(resuming, { type: "runFailed", generation: 2, memory: "saved", nothingMade: false, failure });
+    expect(kept).toMatchObject({ state: "paused", generation: 2, pausedAt: NOW });
+    const lost = after(resuming, { type: "runFailed", generation: 2, memory: "none", nothingMade: false, failure });
+    expect(lost).toMatchObject({ state: "starting", run: "boot", generation: 3, stopReason: "wake_failed" });
+    expect(after(lost, { type: "ran", generation: 3, lastActiveAt: NOW })).toMatchObject({
+      memoryRestored: false,
+      stopReason: "wake_failed",
+    });
+  });
+
+  it("expires a paused state only when its time has come, counted from the last pause", () => {
+    const day = 86_400_000;
+    expect(reduce(paused, { type: "expire" }, NOW + 30 * day - 1)).toMatchObject({ ok: true, changed: false });
+    expect(reduce(paused, { type: "expire" }, NOW + 30 * day)).toMatchObject({
+      life: { state: "deleted", stopReason: "paused_expired" },
+    });
+    expect(timersOf({ ...paused, retentionDays: 1 }).retention).toBe(NOW + day);
+  });
+
+  it("tries an absent host again, later each time", () => {
+    let life = after(paused, { type: "wake" });
+    const waits: number[] = [];
+    for (let i = 0; i < 9; i++) {
+      life = after(life, {
+        type: "unreachable",
+        generation: 2,
+        from: "resuming",
+        failure: { code: "host_unavailable", message: "away" },
+      });
+      waits.push((life.nextTryAt ?? 0) - NOW);
+    }
+    expect(waits).toEqual([500, 1000, 2000, 4000, 8000, 15_000, 30_000, 30_000, 30_000]);
+    expect(life.state).toBe("resuming");
+  });
+
+  it.each<[SandboxState, LifeEvent["type"], string]>([
+    ["stopped", "wake", "sandbox_stopped"],
+    ["stopped", "pause", "not_running"],
+    ["stopping", "restart", "conflict"],
+    ["starting", "pause", "conflict"],
+    ["deleted", "wake", "sandbox_gone"],
+    ["deleted", "restart", "sandbox_gone"],
+  ])("refuses in %s to %s with %s", (state, type, code) => {
+    const outcome = reduce({ ...running, state }, { type, reason: "requested" } as LifeEvent, NOW);
+    expect(outcome).toMatchObject({ ok: false, failure: { code } });
+  });
+});
