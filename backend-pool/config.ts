@@ -69,7 +69,12 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     listen: { host: host ?? "127.0.0.1", port: Number(port) },
     hostUrl: set.ROUSE_HOST_URL ?? null,
     edgeUrl: set.ROUSE_EDGE_URL.replace(/\/$/, ""),
-    hostId: set.ROUSE_HOST_ID ?? hostname().toLowerCase().replace(/[^a-z0-9-]/g, "-").slice(0, 63),
+    hostId:
+      set.ROUSE_HOST_ID ??
+      hostname()
+        .toLowerCase()
+        .replace(/[^a-z0-9-]/g, "-")
+        .slice(0, 63),
     imagesDir: join(home, "images"),
     stateDir: set.ROUSE_STATE ?? join(home, "state"),
     driver: set.ROUSE_DRIVER,

@@ -47,7 +47,9 @@ export class Commands {
 
   async spawn(call: Call): Promise<void> {
     const body = await readJson(call);
-    const { process, replayed } = this.#once(call, body, () => startRequest(body, number(body["timeoutMs"]) ?? null, body["stdinMode"] === "pipe"));
+    const { process, replayed } = this.#once(call, body, () =>
+      startRequest(body, number(body["timeoutMs"]) ?? null, body["stdinMode"] === "pipe"),
+    );
     sendJson(call, { ...process.info(), ...(replayed ? { replayed } : {}) });
   }
 
@@ -69,7 +71,12 @@ export class Commands {
     const pieces = process.log.read(cursor, maxBytes, process.outputEncoding === "base64");
     const last = pieces.at(-1);
     sendJson(call, {
-      chunks: pieces.map(({ stream, data, offset, base64 }) => ({ stream, text: data, offset, ...(base64 ? { base64 } : {}) })),
+      chunks: pieces.map(({ stream, data, offset, base64 }) => ({
+        stream,
+        text: data,
+        offset,
+        ...(base64 ? { base64 } : {}),
+      })),
       nextCursor: last ? last.offset + last.bytes : Math.max(cursor, process.log.first),
       truncated: cursor < process.log.first,
       process: { state: process.state, exitCode: process.exitCode },
@@ -79,7 +86,11 @@ export class Commands {
   async write(call: Call, id: string): Promise<void> {
     const process = this.#processes.get(id);
     const body = await readJson(call);
-    const offset = process.write(number(body["offset"]) ?? 0, Buffer.from(text(body["base64"]) ?? "", "base64"), body["eof"] === true);
+    const offset = process.write(
+      number(body["offset"]) ?? 0,
+      Buffer.from(text(body["base64"]) ?? "", "base64"),
+      body["eof"] === true,
+    );
     sendJson(call, { offset });
   }
 
@@ -125,9 +136,15 @@ export class Commands {
   }
 
   /** Start a process, or find the one that the same idempotency key started. */
-  #once(call: Call, body: object, request: () => StartRequest): { process: GuestProcess; captured: Captured | null; replayed: boolean } {
+  #once(
+    call: Call,
+    body: object,
+    request: () => StartRequest,
+  ): { process: GuestProcess; captured: Captured | null; replayed: boolean } {
     const key = call.req.headers["idempotency-key"];
-    const fingerprint = createHash("sha256").update(`${call.path}\n${JSON.stringify(body)}`).digest("base64");
+    const fingerprint = createHash("sha256")
+      .update(`${call.path}\n${JSON.stringify(body)}`)
+      .digest("base64");
     if (typeof key === "string") {
       const known = this.#keys.get(key);
       if (known && known.fingerprint !== fingerprint) {
@@ -136,7 +153,8 @@ export class Commands {
       if (known) return { ...known, replayed: true };
     }
     const process = this.#processes.start(request());
-    const captured = call.path === "/exec" && !("stream" in body && body.stream === true) ? new Captured(process) : null;
+    const captured =
+      call.path === "/exec" && !("stream" in body && body.stream === true) ? new Captured(process) : null;
     if (typeof key === "string") {
       this.#keys.set(key, { fingerprint, process, captured });
       const oldest = this.#keys.keys().next().value;
@@ -162,7 +180,7 @@ class Captured {
 
   async #collect(process: GuestProcess): Promise<void> {
     const never = new AbortController().signal;
-    for (let cursor = 0; !(process.log.ended && cursor >= process.log.total); ) {
+    for (let cursor = 0; !(process.log.ended && cursor >= process.log.total);) {
       await process.log.change(cursor, never);
       cursor = Math.max(cursor, process.log.first);
       for (const piece of process.log.read(cursor, guestLimits.outputBytes)) {
@@ -182,8 +200,12 @@ function event({ stream, data, offset, base64 }: Piece): object {
 function startRequest(body: Record<string, unknown>, timeoutMs: number | null, keepStdin: boolean): StartRequest {
   const { command, argv } = body;
   const isArgv = Array.isArray(argv) && argv.length > 0 && argv.every((part) => typeof part === "string");
-  if ((typeof command === "string") === isArgv) throw new RouseFailure("invalid_request", "Give exactly one of command and argv.");
-  const stdin = text(body["stdinBase64"]) === undefined ? text(body["stdin"]) : Buffer.from(text(body["stdinBase64"]) ?? "", "base64");
+  if ((typeof command === "string") === isArgv)
+    throw new RouseFailure("invalid_request", "Give exactly one of command and argv.");
+  const stdin =
+    text(body["stdinBase64"]) === undefined
+      ? text(body["stdin"])
+      : Buffer.from(text(body["stdinBase64"]) ?? "", "base64");
   const cwd = text(body["cwd"]);
   const env = record(body["env"]);
   return {

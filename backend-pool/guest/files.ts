@@ -1,7 +1,21 @@
 /** Routes of files: everything happens in the guest, with the rights of its user. */
 import { createHash, randomBytes } from "node:crypto";
 import { constants, createReadStream } from "node:fs";
-import { chmod, link, lstat, mkdir, open, readdir, readFile, readlink, rename, rm, rmdir, stat, unlink } from "node:fs/promises";
+import {
+  chmod,
+  link,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  rmdir,
+  stat,
+  unlink,
+} from "node:fs/promises";
 import { basename, dirname, join, matchesGlob, relative, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
@@ -45,7 +59,12 @@ export class Files {
       call.res.writeHead(200, { ...headers, "content-length": facts.size, "x-content-length": String(facts.size) });
       // A file that grows is cut at the length that was announced; one that shrinks ends the answer short, which the
       // reader sees by its length.
-      const source = createReadStream("", { fd: handle.fd, autoClose: false, end: facts.size - 1, highWaterMark: 262_144 });
+      const source = createReadStream("", {
+        fd: handle.fd,
+        autoClose: false,
+        end: facts.size - 1,
+        highWaterMark: 262_144,
+      });
       await pipeline(source, call.res).catch(() => call.res.destroy());
     } finally {
       await handle.close();
@@ -92,7 +111,13 @@ export class Files {
   }
 
   /** Put a finished part in place: synced, with its mode, and its name on the disk before the answer. */
-  async publish(part: string, path: string, mode: string | null | undefined, size: number, sha256: string): Promise<FileWritten> {
+  async publish(
+    part: string,
+    path: string,
+    mode: string | null | undefined,
+    size: number,
+    sha256: string,
+  ): Promise<FileWritten> {
     const before = await stat(path).catch(() => null);
     if (mode) await chmod(part, Number.parseInt(mode, 8));
     else if (before) await chmod(part, before.mode & 0o777);
@@ -116,7 +141,8 @@ export class Files {
         const entry = await entryOf(path).catch(() => null); // it went while we looked
         if (!entry) continue;
         if (glob === null || matchesGlob(relative(root, path), glob) || matchesGlob(name, glob)) data.push(entry);
-        if (entry.type === "directory" && level < (glob === null ? depth : Math.max(depth, 32))) await walk(path, level + 1).catch(() => undefined);
+        if (entry.type === "directory" && level < (glob === null ? depth : Math.max(depth, 32)))
+          await walk(path, level + 1).catch(() => undefined);
       }
     };
     await walk(root, 1);
@@ -199,7 +225,13 @@ export async function syncFolder(path: string): Promise<void> {
 
 async function entryOf(path: string): Promise<FileEntry> {
   const facts = await lstat(path);
-  const type = facts.isFile() ? "file" : facts.isDirectory() ? "directory" : facts.isSymbolicLink() ? "symlink" : "other";
+  const type = facts.isFile()
+    ? "file"
+    : facts.isDirectory()
+      ? "directory"
+      : facts.isSymbolicLink()
+        ? "symlink"
+        : "other";
   const [owner, group] = await Promise.all([nameOf("/etc/passwd", facts.uid), nameOf("/etc/group", facts.gid)]);
   return {
     name: basename(path),

@@ -30,13 +30,18 @@ export async function readJson(call: Call): Promise<Record<string, unknown>> {
   } catch (fault) {
     throw new RouseFailure("invalid_request", "The body is not JSON.", { cause: fault });
   }
-  if (typeof json !== "object" || json === null || Array.isArray(json)) throw new RouseFailure("invalid_request", "The body is not a JSON object.");
+  if (typeof json !== "object" || json === null || Array.isArray(json))
+    throw new RouseFailure("invalid_request", "The body is not a JSON object.");
   return json as Record<string, unknown>;
 }
 
 export function sendJson(call: Call, body: object, headers: Record<string, string> = {}): void {
   const text = JSON.stringify(body);
-  call.res.writeHead(200, { "content-type": "application/json; charset=utf-8", "content-length": Buffer.byteLength(text), ...headers });
+  call.res.writeHead(200, {
+    "content-type": "application/json; charset=utf-8",
+    "content-length": Buffer.byteLength(text),
+    ...headers,
+  });
   call.res.end(text);
 }
 
@@ -48,7 +53,10 @@ export function sendFailure(call: Call, fault: unknown): void {
   }
   const requestId = call.req.headers["x-request-id"];
   const text = JSON.stringify(errorBody(failure, typeof requestId === "string" ? requestId : undefined));
-  call.res.writeHead(statusOf(failure.code), { "content-type": "application/json; charset=utf-8", "content-length": Buffer.byteLength(text) });
+  call.res.writeHead(statusOf(failure.code), {
+    "content-type": "application/json; charset=utf-8",
+    "content-length": Buffer.byteLength(text),
+  });
   call.res.end(text);
   call.req.resume();
 }
@@ -103,7 +111,11 @@ export function toFailure(fault: unknown): RouseFailure {
   if (fault instanceof RouseFailure) return fault;
   if (fault instanceof Error && "code" in fault && typeof fault.code === "string") {
     const known = errnoCodes[fault.code];
-    if (known) return new RouseFailure(known[0], "path" in fault && typeof fault.path === "string" ? `${known[1]}: ${fault.path}` : `${known[1]}.`);
+    if (known)
+      return new RouseFailure(
+        known[0],
+        "path" in fault && typeof fault.path === "string" ? `${known[1]}: ${fault.path}` : `${known[1]}.`,
+      );
   }
   return new RouseFailure("guest_failed", "The guest agent failed.", { cause: fault });
 }

@@ -43,7 +43,13 @@ class Context {
   #tail: Promise<unknown> = Promise.resolve();
   state: ContextInfo["state"] = "starting";
 
-  constructor(id: string, options: ContextOptions, python: string, script: string, environment: () => Record<string, string>) {
+  constructor(
+    id: string,
+    options: ContextOptions,
+    python: string,
+    script: string,
+    environment: () => Record<string, string>,
+  ) {
     this.id = id;
     this.options = options;
     this.#python = python;
@@ -66,7 +72,12 @@ class Context {
   }
 
   /** One run at a time, in the order they came. */
-  run(code: string, timeoutMs: number, gone: AbortSignal | null, emit: (event: object) => Promise<void>): Promise<Execution> {
+  run(
+    code: string,
+    timeoutMs: number,
+    gone: AbortSignal | null,
+    emit: (event: object) => Promise<void>,
+  ): Promise<Execution> {
     const run = this.#tail.then(() => this.#run(code, timeoutMs, gone, emit));
     this.#tail = run.catch(() => undefined);
     return run;
@@ -102,14 +113,24 @@ class Context {
   async #start(): Promise<void> {
     this.state = "starting";
     this.#startedMs = Date.now();
-    const env = { ...this.#environment(), PYDEVD_DISABLE_FILE_VALIDATION: "1", MPLBACKEND: "module://matplotlib_inline.backend_inline" };
-    const child = spawn(this.#python, ["-u", this.#script], { cwd: this.options.cwd, env, detached: true, stdio: ["pipe", "pipe", "pipe"] });
+    const env = {
+      ...this.#environment(),
+      PYDEVD_DISABLE_FILE_VALIDATION: "1",
+      MPLBACKEND: "module://matplotlib_inline.backend_inline",
+    };
+    const child = spawn(this.#python, ["-u", this.#script], {
+      cwd: this.options.cwd,
+      env,
+      detached: true,
+      stdio: ["pipe", "pipe", "pipe"],
+    });
     this.#child = child;
     let errors = "";
     child.stderr.on("data", (chunk: Buffer) => (errors = (errors + chunk.toString()).slice(-2000)));
     child.stdin.on("error", () => undefined);
     await new Promise<void>((resolve, reject) => {
-      const failed = (why: string) => reject(new RouseFailure("interpreter_failed", `The kernel did not start: ${why}`));
+      const failed = (why: string) =>
+        reject(new RouseFailure("interpreter_failed", `The kernel did not start: ${why}`));
       const limit = setTimeout(() => {
         killGroup(child.pid ?? 0);
         failed("it took too long");
@@ -137,7 +158,12 @@ class Context {
     });
   }
 
-  async #run(code: string, timeoutMs: number, gone: AbortSignal | null, emit: (event: object) => Promise<void>): Promise<Execution> {
+  async #run(
+    code: string,
+    timeoutMs: number,
+    gone: AbortSignal | null,
+    emit: (event: object) => Promise<void>,
+  ): Promise<Execution> {
     const contextStarted = await this.ensure();
     const began = performance.now();
     const kept = new Kept();
@@ -242,7 +268,12 @@ class Kept {
   parts(): Pick<Execution, "stdout" | "stderr" | "results" | "overflow"> {
     const overflow = Object.entries(this.#dropped)
       .filter(([, dropped]) => dropped > 0)
-      .map(([stream, dropped]) => ({ stream, path: null, bytes: dropped + (stream === "results" ? this.#resultBytes : KEPT_BYTES), dropped }));
+      .map(([stream, dropped]) => ({
+        stream,
+        path: null,
+        bytes: dropped + (stream === "results" ? this.#resultBytes : KEPT_BYTES),
+        dropped,
+      }));
     return { ...this.#text, results: this.#results, overflow };
   }
 }
@@ -279,7 +310,9 @@ export class Interpreter {
     const gone = body["interruptOnDisconnect"] === true ? call.gone : null;
     this.runs++;
     try {
-      const execution = await this.#once(call, body, () => context.run(code, timeoutMs, gone, async (event) => lines?.send(event)));
+      const execution = await this.#once(call, body, () =>
+        context.run(code, timeoutMs, gone, async (event) => lines?.send(event)),
+      );
       if (!lines) return sendJson(call, execution);
       await lines.send({ k: "end" });
       await lines.send({ k: "execution", execution });
@@ -329,7 +362,8 @@ export class Interpreter {
     if (typeof key !== "string") return run();
     const fingerprint = JSON.stringify(body);
     const known = this.#keys.get(key);
-    if (known && known.fingerprint !== fingerprint) throw new RouseFailure("idempotency_key_reused", "This Idempotency-Key belongs to another request.");
+    if (known && known.fingerprint !== fingerprint)
+      throw new RouseFailure("idempotency_key_reused", "This Idempotency-Key belongs to another request.");
     if (known) return known.execution;
     const execution = run();
     this.#keys.set(key, { fingerprint, execution });

@@ -80,13 +80,16 @@ const routes: Record<string, Handler> = {
   },
 };
 
-const server = createServer({ keepAliveTimeout: 600_000, requestTimeout: 0, headersTimeout: 0, connectionsCheckingInterval: 2 ** 30 }, (req, res) => {
-  const call = callOf(req, res);
-  handle(call).catch((fault: unknown) => {
-    if (!(fault instanceof RouseFailure) && fault instanceof Error && !("code" in fault)) console.error(fault);
-    sendFailure(call, fault);
-  });
-});
+const server = createServer(
+  { keepAliveTimeout: 600_000, requestTimeout: 0, headersTimeout: 0, connectionsCheckingInterval: 2 ** 30 },
+  (req, res) => {
+    const call = callOf(req, res);
+    handle(call).catch((fault: unknown) => {
+      if (!(fault instanceof RouseFailure) && fault instanceof Error && !("code" in fault)) console.error(fault);
+      sendFailure(call, fault);
+    });
+  },
+);
 server.on("connection", (socket) => {
   const allowed = flags["allow-from"];
   if (allowed !== undefined && socket.remoteAddress !== allowed) socket.destroy();

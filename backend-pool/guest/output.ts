@@ -91,7 +91,7 @@ export class OutputLog {
   }
 
   #push(stream: Stream, data: Buffer): void {
-    for (let at = 0; at < data.length; ) {
+    for (let at = 0; at < data.length;) {
       let end = Math.min(at + PIECE_BYTES, data.length);
       if (end < data.length) end = at + (lastBoundary(data.subarray(at, end)) || end - at);
       this.#chunks.push({ stream, offset: this.total, data: data.subarray(at, end) });
@@ -123,5 +123,11 @@ export function lastBoundary(data: Buffer): number {
 function pieceOf(stream: Stream, offset: number, data: Buffer, forceBase64: boolean): Piece {
   const text = data.toString("utf8");
   const isText = !text.includes("\ufffd") || Buffer.from(text, "utf8").equals(data);
-  return { stream, data: text, offset, bytes: data.length, ...(forceBase64 || !isText ? { base64: data.toString("base64") } : {}) };
+  return {
+    stream,
+    data: text,
+    offset,
+    bytes: data.length,
+    ...(forceBase64 || !isText ? { base64: data.toString("base64") } : {}),
+  };
 }

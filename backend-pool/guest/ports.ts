@@ -31,7 +31,13 @@ export function proxy(call: Call, target: { port: number; path: string }): Promi
   const { req, res } = call;
   return new Promise((resolve, reject) => {
     const upstream = request(
-      { ...anyAddress(target.port), path: target.path, method: req.method ?? "GET", headers: req.headers, agent: false },
+      {
+        ...anyAddress(target.port),
+        path: target.path,
+        method: req.method ?? "GET",
+        headers: req.headers,
+        agent: false,
+      },
       (answer) => {
         res.writeHead(answer.statusCode ?? 502, answer.rawHeaders);
         res.flushHeaders();
@@ -46,7 +52,9 @@ export function proxy(call: Call, target: { port: number; path: string }): Promi
       const refused = fault.code === "ECONNREFUSED" || fault instanceof AggregateError;
       reject(
         refused
-          ? new RouseFailure("port_not_listening", `Nothing in the sandbox listens on port ${target.port}.`, { details: { port: target.port } })
+          ? new RouseFailure("port_not_listening", `Nothing in the sandbox listens on port ${target.port}.`, {
+              details: { port: target.port },
+            })
           : new RouseFailure("upstream_closed", "The program in the sandbox closed the connection before it answered."),
       );
     });
@@ -66,7 +74,8 @@ export function proxyUpgrade(req: IncomingMessage, socket: Duplex, head: Buffer)
   socket.on("error", () => upstream.destroy());
   upstream.once("connect", () => {
     let lines = `${req.method} ${target.path} HTTP/1.1\r\n`;
-    for (let i = 0; i + 1 < req.rawHeaders.length; i += 2) lines += `${req.rawHeaders[i]}: ${req.rawHeaders[i + 1]}\r\n`;
+    for (let i = 0; i + 1 < req.rawHeaders.length; i += 2)
+      lines += `${req.rawHeaders[i]}: ${req.rawHeaders[i + 1]}\r\n`;
     upstream.write(`${lines}\r\n`);
     if (head.length > 0) upstream.write(head);
     socket.pipe(upstream);

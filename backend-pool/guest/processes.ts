@@ -96,9 +96,13 @@ export class GuestProcess {
   /** Bytes for stdin at an offset, so that a retry is not written twice. Answers the new total. */
   write(offset: number, data: Buffer, eof: boolean): number {
     const { stdin } = this.#child;
-    if (!this.#request.keepStdin || !stdin) throw new RouseFailure("invalid_request", "This process has no open stdin; start it with stdinMode \"pipe\".");
+    if (!this.#request.keepStdin || !stdin)
+      throw new RouseFailure("invalid_request", 'This process has no open stdin; start it with stdinMode "pipe".');
     if (offset > this.#stdinOffset) {
-      throw new RouseFailure("invalid_request", `Offset ${offset} is past the ${this.#stdinOffset} bytes written so far.`);
+      throw new RouseFailure(
+        "invalid_request",
+        `Offset ${offset} is past the ${this.#stdinOffset} bytes written so far.`,
+      );
     }
     const fresh = data.subarray(this.#stdinOffset - offset);
     if (fresh.length > 0) {
@@ -225,7 +229,11 @@ export class Processes {
   /** @throws RouseFailure `process_not_found` */
   get(id: string): GuestProcess {
     const found = this.#all.get(id);
-    if (!found) throw new RouseFailure("process_not_found", `There is no process ${id}; ended ones are forgotten after ${guestLimits.endedProcesses} more.`);
+    if (!found)
+      throw new RouseFailure(
+        "process_not_found",
+        `There is no process ${id}; ended ones are forgotten after ${guestLimits.endedProcesses} more.`,
+      );
     return found;
   }
 

@@ -66,7 +66,10 @@ export class Uploads {
     const offset = Number(call.query.get("offset"));
     const wanted = Math.min(guestLimits.chunkBytes, upload.size - offset);
     if (!Number.isInteger(offset) || offset < 0 || offset % guestLimits.chunkBytes !== 0 || wanted < 0) {
-      throw new RouseFailure("invalid_request", `Offset ${call.query.get("offset")} does not begin a chunk of this upload.`);
+      throw new RouseFailure(
+        "invalid_request",
+        `Offset ${call.query.get("offset")} does not begin a chunk of this upload.`,
+      );
     }
     const chunks: Buffer[] = [];
     let size = 0;
@@ -90,7 +93,7 @@ export class Uploads {
       if (have < upload.size) throw new RouseFailure("upload_incomplete", `${have} of ${upload.size} bytes are here.`);
       const hash = createHash("sha256");
       const buffer = Buffer.alloc(guestLimits.chunkBytes);
-      for (let at = 0; at < upload.size; ) {
+      for (let at = 0; at < upload.size;) {
         const { bytesRead } = await upload.handle.read(buffer, 0, buffer.length, at);
         if (bytesRead === 0) break;
         hash.update(buffer.subarray(0, bytesRead));

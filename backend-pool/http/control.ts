@@ -43,7 +43,8 @@ export class Control {
     const id = parseOrFail(SandboxId, decodeURIComponent(match[1]), "machine id");
     if (match[2] !== undefined) {
       const verb = machineVerbs.find((known) => known === match[2]);
-      if (!verb || req.method !== "POST") throw new RouseFailure("route_not_found", `There is no ${req.method} ${path}.`);
+      if (!verb || req.method !== "POST")
+        throw new RouseFailure("route_not_found", `There is no ${req.method} ${path}.`);
       return answer(res, await this.#act(id, verb, await jsonBody(req)));
     }
     switch (req.method) {
@@ -82,7 +83,8 @@ async function jsonBody(req: IncomingMessage): Promise<unknown> {
   let size = 0;
   for await (const chunk of req as AsyncIterable<Buffer>) {
     size += chunk.length;
-    if (size > BODY_LIMIT) throw new RouseFailure("payload_too_large", `A control body has at most ${BODY_LIMIT} bytes.`);
+    if (size > BODY_LIMIT)
+      throw new RouseFailure("payload_too_large", `A control body has at most ${BODY_LIMIT} bytes.`);
     chunks.push(chunk);
   }
   try {

@@ -36,7 +36,8 @@ function failureOf(fault: unknown): RouseFailure {
 
 function bodyOf(req: IncomingMessage, fault: unknown): { status: number; text: string } {
   const failure = failureOf(fault);
-  if (failure.code === "internal_error") process.stderr.write(`${JSON.stringify({ level: "error", fault: describe(fault) })}\n`);
+  if (failure.code === "internal_error")
+    process.stderr.write(`${JSON.stringify({ level: "error", fault: describe(fault) })}\n`);
   const requestId = req.headers["x-request-id"];
   const body = errorBody(failure, typeof requestId === "string" ? requestId : undefined);
   return { status: statusOf(failure.code), text: JSON.stringify(body) };
@@ -48,8 +49,15 @@ function refuse(req: IncomingMessage, res: ServerResponse, fault: unknown): void
     return;
   }
   const { status, text } = bodyOf(req, fault);
-  const retry = fault instanceof RouseFailure && fault.retryAfterMs !== undefined ? { "retry-after": String(Math.max(1, Math.ceil(fault.retryAfterMs / 1000))) } : {};
-  res.writeHead(status, { "content-type": "application/json; charset=utf-8", "content-length": Buffer.byteLength(text), ...retry });
+  const retry =
+    fault instanceof RouseFailure && fault.retryAfterMs !== undefined
+      ? { "retry-after": String(Math.max(1, Math.ceil(fault.retryAfterMs / 1000))) }
+      : {};
+  res.writeHead(status, {
+    "content-type": "application/json; charset=utf-8",
+    "content-length": Buffer.byteLength(text),
+    ...retry,
+  });
   res.end(text);
   // A body that nobody reads would hold the connection; small ones are read away so that it can be used again.
   req.resume();

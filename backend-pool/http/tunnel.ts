@@ -2,7 +2,14 @@
  * Data routes: bytes between the edge and a guest. Two ways lead in: through the guest's kernel (a forwarded port),
  * which is much the faster, and through the guest agent, which reaches servers the kernel's way does not (`::1`).
  */
-import { Agent, request as httpRequest, type ClientRequest, type IncomingMessage, type RequestOptions, type ServerResponse } from "node:http";
+import {
+  Agent,
+  request as httpRequest,
+  type ClientRequest,
+  type IncomingMessage,
+  type RequestOptions,
+  type ServerResponse,
+} from "node:http";
 import { connect, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { RouseFailure } from "../../sdk/contract/errors.ts";
@@ -10,7 +17,9 @@ import { AGENT_PORT } from "../../sdk/contract/guest-limits.ts";
 import { hostHeaders } from "../../sdk/contract/host.ts";
 import { signingKey, Ticket, verify, type SigningKey } from "../../sdk/contract/ticket.ts";
 import type { Endpoint } from "../machine/driver.ts";
-import type { DataLease, Machines } from "../machine/machines.ts";
+import type { DataLease } from "../machine/held.ts";
+import type { Machines } from "../machine/machines.ts";
+import { Pacer } from "./pacer.ts";
 
 /** How long a request waits for a server that is still starting, or was just woken. */
 const LISTEN_WAIT_MS = 3000;
@@ -59,18 +68,28 @@ export class Tunnel {
     res.once("close", () => lease.done());
     lease.onCut(() => res.destroy());
     const began = performance.now();
-    const hasBody = req.headers["content-length"] !== undefined ? req.headers["content-length"] !== "0" : req.headers["transfer-encoding"] !== undefined;
+    const hasBody =
+      req.headers["content-length"] !== undefined
+        ? req.headers["content-length"] !== "0"
+        : req.headers["transfer-encoding"] !== undefined;
     const repeatable = !hasBody && REPEATABLE.has(req.method ?? "");
     for (;;) {
       const way = await this.#way(lease, target, repeatable);
+      const leave = await this.#enter(lease, target, way, repeatable);
+      if (res.destroyed) return leave(false);
       const outcome = await this.#exchange(req, res, way, repeatable, began);
+      leave(outcome === "done");
       if (outcome === "done") {
         if (target.port !== null) lease.answered.add(target.port);
         return;
       }
       if (res.destroyed) return;
       // No byte of an answer came. Nothing listening, or a server that hung up?
-      if (!repeatable) throw new RouseFailure("upstream_closed", "The program in the sandbox closed the connection before it answered.");
+      if (!repeatable)
+        throw new RouseFailure(
+          "upstream_closed",
+          "The program in the sandbox closed the connection before it answered.",
+        );
       await this.#awaitListener(lease, target, began);
     }
   }
@@ -81,7 +100,11 @@ export class Tunnel {
     socket.once("close", () => lease.done());
     lease.onCut(() => socket.destroy());
     const way = await this.#way(lease, target, false);
+    const leave = await this.#enter(lease, target, way, false);
+    if (socket.destroyed) return leave(false);
     const upstream = connect({ ...way.at, noDelay: true });
+    upstream.once("data", () => leave(true));
+    upstream.once("close", () => leave(false));
     upstream.on("error", () => socket.destroy());
     upstream.once("connect", () => {
       upstream.write(`${req.method} ${way.path} HTTP/1.1\r\n${headerLines(req, way)}\r\n`);
@@ -92,10 +115,22 @@ export class Tunnel {
     socket.once("close", () => upstream.destroy());
   }
 
+  /** Wait for a turn to open a connection; a kept one that is free, and the agent's large backlog, need none. */
+  async #enter(lease: DataLease, target: Target, way: Way, repeatable: boolean): Promise<(answered: boolean) => void> {
+    if (target.port === null) return () => undefined;
+    if (repeatable && (this.#kept.freeSockets[this.#kept.getName(way.at)]?.length ?? 0) > 0) return () => undefined;
+    let pacers = this.#pacers.get(lease.run);
+    if (!pacers) this.#pacers.set(lease.run, (pacers = new Map()));
+    let pacer = pacers.get(target.port);
+    if (!pacer) pacers.set(target.port, (pacer = new Pacer()));
+    return pacer.enter();
+  }
+
   async #lease(req: IncomingMessage, target: Target): Promise<DataLease> {
     const text = req.headers[hostHeaders.ticket];
     const ticket = typeof text === "string" ? await this.#ticket(text) : null;
-    if (!ticket || ticket.m !== target.machine) throw new RouseFailure("misdirected", "The ticket is missing, wrong, or over.");
+    if (!ticket || ticket.m !== target.machine)
+      throw new RouseFailure("misdirected", "The ticket is missing, wrong, or over.");
     return this.#machines.lease(target.machine, ticket.g);
   }
 
@@ -124,7 +159,10 @@ export class Tunnel {
     return { at: await lease.endpoint(target.port), path: target.path };
   }
 
-  /** Ports of a run that only the guest agent reaches, by the run's own set. */
+  /** By run, then by port. */
+  readonly #pacers = new WeakMap<object, Map<number, Pacer>>();
+
+  /** Ports of a machine that only the guest agent reaches. */
   readonly #elsewhere = new WeakMap<Set<number>, Set<number>>();
 
   async #throughAgent(lease: DataLease, target: Target): Promise<Way> {
@@ -140,18 +178,27 @@ export class Tunnel {
         this.#elsewhere.set(lease.answered, ports.add(target.port));
       }
       if (listening !== "no") {
-        if (performance.now() - began > LISTEN_WAIT_MS) throw new RouseFailure("upstream_closed", "The program in the sandbox closes connections before it answers.");
+        if (performance.now() - began > LISTEN_WAIT_MS)
+          throw new RouseFailure("upstream_closed", "The program in the sandbox closes connections before it answers.");
         return listening;
       }
       if (performance.now() - began > LISTEN_WAIT_MS) {
-        throw new RouseFailure("port_not_listening", `Nothing in the sandbox listens on port ${target.port}.`, { details: { port: target.port } });
+        throw new RouseFailure("port_not_listening", `Nothing in the sandbox listens on port ${target.port}.`, {
+          details: { port: target.port },
+        });
       }
       await new Promise((resolve) => setTimeout(resolve, LISTEN_RETRY_MS));
     }
   }
 
-  #exchange(req: IncomingMessage, res: ServerResponse, way: Way, repeatable: boolean, began: number): Promise<"done" | "nothing"> {
-    return new Promise((resolve, reject) => {
+  #exchange(
+    req: IncomingMessage,
+    res: ServerResponse,
+    way: Way,
+    repeatable: boolean,
+    began: number,
+  ): Promise<"done" | "nothing"> {
+    return new Promise((resolve) => {
       const options: RequestOptions = {
         ...way.at,
         path: way.path,
@@ -166,7 +213,11 @@ export class Tunnel {
       upstream.on("response", (answer) => {
         settled = true;
         const waited = Math.round(performance.now() - began);
-        res.writeHead(answer.statusCode ?? 502, answer.statusMessage ?? "", [...answerHeaders(answer), hostHeaders.waited, String(waited)]);
+        res.writeHead(answer.statusCode ?? 502, answer.statusMessage ?? "", [
+          ...answerHeaders(answer),
+          hostHeaders.waited,
+          String(waited),
+        ]);
         // Headers go at once: an event stream may have nothing to say for minutes.
         res.flushHeaders();
         answer.pipe(res);
@@ -180,7 +231,7 @@ export class Tunnel {
       });
       upstream.on("upgrade", (_answer, socket: Socket) => {
         socket.destroy();
-        reject(new RouseFailure("upstream_closed", "The program in the sandbox switched protocols unasked."));
+        resolve("nothing"); // it switched protocols unasked, which is no answer
       });
       res.once("close", () => upstream.destroy());
       if (repeatable) upstream.end();
@@ -202,7 +253,15 @@ export function parseTarget(url: string): Target {
   return { machine: decodeURIComponent(match[1]), port, path };
 }
 
-const HOP_BY_HOP = new Set(["connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"]);
+const HOP_BY_HOP = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
 
 /** The guest's program sees the host name its user asked for, not this host's address. */
 function hostHeader(req: IncomingMessage, way: Way): string {

@@ -88,7 +88,17 @@ async function buildDisk(recipe: Recipe, dir: string, node: string): Promise<voi
     const disk = join(part, "disk.ext4");
     await run("truncate", ["-s", `${recipe.sizeMiB}M`, disk]);
     // Room for inodes of a disk that later grows; nothing is left for the kernel to initialise in the background.
-    await run("mkfs.ext4", ["-q", "-F", "-L", "rouse", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-d", root, disk]);
+    await run("mkfs.ext4", [
+      "-q",
+      "-F",
+      "-L",
+      "rouse",
+      "-E",
+      "lazy_itable_init=0,lazy_journal_init=0",
+      "-d",
+      root,
+      disk,
+    ]);
     await rm(root, { recursive: true, force: true });
     await rm(dir, { recursive: true, force: true });
     await rename(part, dir);
@@ -132,7 +142,11 @@ async function buildInitrd(imageDir: string, cacheDir: string): Promise<{ key: s
       await copyFile(join(imageDir, "modules", `${name}.ko`), join(work, "lib", `${index}-${name}.ko`));
     }
     const list = (await run("find", ["."], { cwd: work })).stdout;
-    const archive = await run("cpio", ["-o", "-H", "newc", "--quiet", "-R", "0:0"], { cwd: work, input: list, encoding: "buffer" });
+    const archive = await run("cpio", ["-o", "-H", "newc", "--quiet", "-R", "0:0"], {
+      cwd: work,
+      input: list,
+      encoding: "buffer",
+    });
     await writeFile(`${initrd}.part`, archive.raw);
     await rename(`${initrd}.part`, initrd);
     return { key, initrd };

@@ -43,13 +43,12 @@ export async function startEdge(options: EdgeOptions): Promise<{ url: string; st
       name: "rouse",
       modules: [{ type: "ESModule", path: bundle }],
       modulesRoot: options.storageDir,
-      bindings: {
-        ...(worker.bindings ?? {}),
+      bindings: Object.assign({}, worker.bindings, {
         ROUSE_SECRET: secrets.signingSecret,
         ROUSE_HOST_SECRET: secrets.hostSecret,
         ROUSE_BOOTSTRAP_KEY: secrets.apiKey,
         ROUSE_DOMAIN: `localhost:${options.port}`,
-      },
+      }),
       host: options.host,
       port: options.port,
       durableObjectsPersist: join(options.storageDir, "objects"),

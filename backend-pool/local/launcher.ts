@@ -110,7 +110,10 @@ export class Part {
   #ended(child: ChildProcess, how: string): void {
     if (this.#child !== child || !this.#wanted || !this.#supervise) return;
     process.stderr.write(`${this.name} ended (${how}); starting it again\n`);
-    setTimeout(() => void (this.#wanted && this.start().catch((fault: unknown) => process.stderr.write(`${String(fault)}\n`))), 500);
+    setTimeout(
+      () => void (this.#wanted && this.start().catch((fault: unknown) => process.stderr.write(`${String(fault)}\n`))),
+      500,
+    );
   }
 }
 

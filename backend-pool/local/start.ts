@@ -8,7 +8,13 @@ import { tellStory } from "./story/tell.ts";
 const homeDir = defaultHome();
 const edgePort = Number(process.env["ROUSE_PORT"] ?? 8787);
 console.log("Rouse: named machines for agents. Starting ...");
-const system = await launch({ homeDir, stateDir: join(homeDir, "state"), edgePort, hostPort: edgePort + 1, supervise: true });
+const system = await launch({
+  homeDir,
+  stateDir: join(homeDir, "state"),
+  edgePort,
+  hostPort: edgePort + 1,
+  supervise: true,
+});
 
 let ending = false;
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
@@ -21,7 +27,9 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
 }
 
 const keyFile = await publishKey(system.home, system.url);
-console.log(`Up at ${system.url} on ${system.accelerator === "kvm" ? "KVM" : "software emulation (fine for a try, not for production)"}.\n`);
+console.log(
+  `Up at ${system.url} on ${system.accelerator === "kvm" ? "KVM" : "software emulation (fine for a try, not for production)"}.\n`,
+);
 try {
   await tellStory({ ...system, say: (line) => console.log(line) });
 } catch (fault) {

@@ -30,7 +30,8 @@ export async function agentAnswers(at: Endpoint, limitMs: number): Promise<void>
 function call(at: Endpoint, method: string, path: string, body: unknown, limitMs: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const text = body === undefined ? undefined : JSON.stringify(body);
-    const headers = text === undefined ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(text) };
+    const headers =
+      text === undefined ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(text) };
     const req = request({ ...at, method, path, headers, agent: false, signal: AbortSignal.timeout(limitMs) }, (res) => {
       const chunks: Buffer[] = [];
       res.on("data", (chunk: Buffer) => chunks.push(chunk));

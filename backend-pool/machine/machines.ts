@@ -18,44 +18,9 @@ import type { StopReason } from "../../sdk/contract/sandbox.ts";
 import type { Journal, JournalRow } from "../store/journal.ts";
 import { Activity } from "./activity.ts";
 import { configureAgent } from "./agent-client.ts";
-import type { Driver, Endpoint, Listening } from "./driver.ts";
+import type { Driver } from "./driver.ts";
+import { asFailure, describe, type DataLease, type Held, type SleepPolicy } from "./held.ts";
 import { IdleWatch } from "./idle.ts";
-
-/** How long sleepers keep what makes their wake faster. */
-export interface SleepPolicy {
-  /** Seconds a sleeper keeps its process, with its guest in it. */
-  readonly residentSeconds: number;
-  /** Seconds after that in which a process waits for it, ready to load. */
-  readonly prestartedSeconds: number;
-}
-
-/** Everything this host holds of one machine. */
-interface Held {
-  row: JournalRow;
-  readonly activity: Activity;
-  readonly idle: IdleWatch;
-  /** The tail of this machine's actions. */
-  tail: Promise<unknown>;
-  /** Digest of the environment the guest agent holds; null when not known. */
-  env: string | null;
-  settleTimer: NodeJS.Timeout | undefined;
-  /** Ports that answered in this RAM's life: they need no question before a body is sent. */
-  readonly answered: Set<number>;
-  /** Closes the data connections of the run. */
-  readonly connections: Set<() => void>;
-  depth: SleepDepth | null;
-}
-
-/** A right to talk to a running machine: counts as activity until `done`. */
-export interface DataLease {
-  readonly id: string;
-  endpoint(port: number): Promise<Endpoint>;
-  listening(port: number): Promise<Listening>;
-  readonly answered: Set<number>;
-  /** Registers how to cut this use when the machine stops running. */
-  onCut(cut: () => void): void;
-  done(): void;
-}
 
 interface MachinesEvents {
   /** There is something to tell the edge (`pendingEvents`). */
@@ -226,7 +191,8 @@ export class Machines extends EventEmitter<MachinesEvents> {
   configure(id: string, request: RunMachine): Promise<Machine> {
     const held = this.#get(id);
     return this.#act(held, "configure", async () => {
-      if (held.row.state !== "running" || held.row.generation !== request.generation) throw this.#conflict(held, "configure");
+      if (held.row.state !== "running" || held.row.generation !== request.generation)
+        throw this.#conflict(held, "configure");
       this.#commit(held, { idlePauseSeconds: request.idlePauseSeconds });
       await this.#configure(held, request.env, false);
       held.idle.stop();
@@ -268,6 +234,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
     let cut: (() => void) | undefined;
     return {
       id,
+      run: held.run,
       endpoint: (port) => this.#driver.endpoint(id, port),
       listening: (port) => this.#driver.listening(id, port),
       answered: held.answered,
@@ -286,13 +253,16 @@ export class Machines extends EventEmitter<MachinesEvents> {
   /** What the edge was not told yet. */
   pendingEvents(): { account: string; id: string; event: MachineEvent }[] {
     const rows = [...this.#held.values()].map((held) => held.row);
-    return rows.flatMap((row) => (row.pendingEvent ? [{ account: row.account, id: row.id, event: row.pendingEvent }] : []));
+    return rows.flatMap((row) =>
+      row.pendingEvent ? [{ account: row.account, id: row.id, event: row.pendingEvent }] : [],
+    );
   }
 
   /** The edge took note of an event. */
   acknowledge(id: string, event: MachineEvent): void {
     const held = this.#held.get(id);
-    if (held && JSON.stringify(held.row.pendingEvent) === JSON.stringify(event)) this.#commit(held, { pendingEvent: null });
+    if (held && JSON.stringify(held.row.pendingEvent) === JSON.stringify(event))
+      this.#commit(held, { pendingEvent: null });
   }
 
   /** The machine did nothing for as long as was asked. */
@@ -345,7 +315,11 @@ export class Machines extends EventEmitter<MachinesEvents> {
         this.#commit(held, { state: "running" });
         held.idle.start();
       } else if (actual.memory === "none") {
-        this.#commit(held, { state: "stopped", endReason: "vm_crashed", ...this.#news(held.row, { type: "ended", reason: "vm_crashed" }) });
+        this.#commit(held, {
+          state: "stopped",
+          endReason: "vm_crashed",
+          ...this.#news(held.row, { type: "ended", reason: "vm_crashed" }),
+        });
         this.emit("news");
       }
       throw asFailure(fault, "pause_failed");
@@ -384,6 +358,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
 
   #running(held: Held, how: { memoryRestored: boolean }): void {
     held.depth = null;
+    held.run = {};
     held.activity.touch();
     this.#commit(held, { state: "running", lastActiveAt: held.activity.lastMs, ...how });
     held.idle.start();
@@ -399,7 +374,9 @@ export class Machines extends EventEmitter<MachinesEvents> {
   }
 
   async #configure(held: Held, env: Record<string, string>, fresh: boolean): Promise<void> {
-    const digest = createHash("sha256").update(JSON.stringify(Object.entries(env).toSorted())).digest("hex");
+    const digest = createHash("sha256")
+      .update(JSON.stringify(Object.entries(env).toSorted()))
+      .digest("hex");
     if (held.env === digest) return;
     if (!(fresh && Object.keys(env).length === 0)) {
       await configureAgent(await this.#driver.endpoint(held.row.id, AGENT_PORT), env);
@@ -443,6 +420,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
       answered: new Set(),
       connections: new Set(),
       depth: null,
+      run: {},
     };
     this.#held.set(row.id, held);
     return held;
@@ -463,7 +441,12 @@ export class Machines extends EventEmitter<MachinesEvents> {
   #act(held: Held, action: string, work: () => Promise<void>): Promise<Machine> {
     const run = held.tail.then(async () => {
       const began = performance.now();
-      const entry = () => ({ action, id: held.row.id, generation: held.row.generation, ms: Math.round(performance.now() - began) });
+      const entry = () => ({
+        action,
+        id: held.row.id,
+        generation: held.row.generation,
+        ms: Math.round(performance.now() - began),
+      });
       try {
         await work();
         held.row = { ...held.row, lastActionMs: performance.now() - began };
@@ -483,44 +466,29 @@ export class Machines extends EventEmitter<MachinesEvents> {
     this.#journal.put(held.row);
   }
 
-  #news(row: JournalRow, what: { type: "idle" } | { type: "ended" | "paused"; reason: StopReason }): { pendingEvent: MachineEvent } {
+  #news(
+    row: JournalRow,
+    what: { type: "idle" } | { type: "ended" | "paused"; reason: StopReason },
+  ): { pendingEvent: MachineEvent } {
     return { pendingEvent: { ...what, generation: row.generation } };
   }
 
   #refuseStale(held: Held, generation: number): void {
     if (generation < held.row.generation) {
-      throw new RouseFailure("conflict", `Generation ${generation} is over; this machine is at ${held.row.generation}.`, {
-        details: { generation: held.row.generation },
-      });
+      throw new RouseFailure(
+        "conflict",
+        `Generation ${generation} is over; this machine is at ${held.row.generation}.`,
+        {
+          details: { generation: held.row.generation },
+        },
+      );
     }
   }
 
   #conflict(held: Held, action: string): RouseFailure {
     const { state, generation } = held.row;
-    return new RouseFailure("conflict", `Cannot ${action} a machine that is ${state}.`, { details: { state, generation } });
+    return new RouseFailure("conflict", `Cannot ${action} a machine that is ${state}.`, {
+      details: { state, generation },
+    });
   }
 }
-
-function describe(held: Held): Machine {
-  const { row } = held;
-  const live = row.state === "running" || row.state === "pausing";
-  return {
-    id: row.id,
-    account: row.account,
-    generation: row.generation,
-    state: row.state,
-    shape: row.shape,
-    memory: live ? "live" : row.state === "paused" || row.state === "waking" ? "saved" : "none",
-    depth: row.state === "paused" ? held.depth : null,
-    memoryRestored: row.memoryRestored,
-    endReason: row.endReason,
-    lastActiveAt: new Date(held.activity.lastMs).toISOString(),
-    lastActionMs: row.lastActionMs,
-  };
-}
-
-function asFailure(fault: unknown, code: "start_failed" | "wake_failed" | "pause_failed"): RouseFailure {
-  if (fault instanceof RouseFailure) return fault;
-  return new RouseFailure(code, fault instanceof Error ? fault.message : String(fault), { cause: fault });
-}
-

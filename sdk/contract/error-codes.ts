@@ -39,7 +39,10 @@ const registry = {
   upload_incomplete: { status: 409, hint: "Send the chunks that are missing, then commit again." },
   process_limit: { status: 409, hint: "Stop some processes first." },
   no_capacity: { status: 409, hint: "No host has room now; retry after the time given." },
-  digest_mismatch: { status: 422, hint: "The bytes that arrived are not the bytes that were announced; send them again." },
+  digest_mismatch: {
+    status: 422,
+    hint: "The bytes that arrived are not the bytes that were announced; send them again.",
+  },
   idempotency_key_reused: { status: 422, hint: "Use a new Idempotency-Key for a different request." },
   payload_too_large: { status: 413, hint: "Use the upload routes for files, or send a smaller body." },
   file_access_denied: { status: 403, hint: "The guest user may not touch that path." },
@@ -52,11 +55,17 @@ const registry = {
   no_host: { status: 503, hint: "No host is registered; start a host agent and retry." },
   unavailable: { status: 503, hint: "This installation does not offer that; leave the field or route out." },
   port_not_listening: { status: 502, hint: "Start a server on that port in the sandbox, or use another port." },
-  upstream_closed: { status: 502, hint: "The program in the sandbox closed the connection before it answered; look at its output." },
+  upstream_closed: {
+    status: 502,
+    hint: "The program in the sandbox closed the connection before it answered; look at its output.",
+  },
   guest_failed: { status: 502, hint: "The guest agent failed; restart the sandbox if it happens again." },
   interpreter_failed: { status: 502, hint: "Restart the context with POST .../interpreter/contexts/{id}:restart." },
   start_failed: { status: 502, hint: "The machine did not start; look at the host agent's log." },
-  wake_failed: { status: 502, hint: "The machine did not wake; nothing was lost, retry or look at the host agent's log." },
+  wake_failed: {
+    status: 502,
+    hint: "The machine did not wake; nothing was lost, retry or look at the host agent's log.",
+  },
   pause_failed: { status: 502, hint: "The machine could not be paused and runs on; look at the host agent's log." },
   internal_error: { status: 500, hint: "This is a fault of the server; its log has the request id." },
 } as const satisfies Record<string, ErrorFacts>;
@@ -138,7 +147,7 @@ export function errorBody(failure: Failure, requestId?: string): ErrorBodyShape 
 export function errorResponse(failure: Failure, requestId?: string, headers: Record<string, string> = {}): Response {
   const out = new Headers({ "content-type": "application/json; charset=utf-8", ...headers });
   if (requestId) out.set("x-request-id", requestId);
-  if (failure.retryAfterMs !== undefined) out.set("retry-after", String(Math.max(1, Math.ceil(failure.retryAfterMs / 1000))));
+  if (failure.retryAfterMs !== undefined)
+    out.set("retry-after", String(Math.max(1, Math.ceil(failure.retryAfterMs / 1000))));
   return new Response(JSON.stringify(errorBody(failure, requestId)), { status: statusOf(failure.code), headers: out });
 }
-

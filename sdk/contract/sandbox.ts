@@ -71,7 +71,9 @@ export const Labels = z
   .record(LabelKey, LabelValue)
   .refine((labels) => Object.keys(labels).length <= limits.labelsMax, `at most ${limits.labelsMax} labels`);
 
-export const EnvName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "a variable name is a letter or _, then letters, digits, _");
+export const EnvName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "a variable name is a letter or _, then letters, digits, _");
 const EnvValue = z.string().refine((value) => !value.includes("\0"), "a value has no NUL");
 export const Env = z
   .record(EnvName, EnvValue)

@@ -17,7 +17,9 @@ import { hostHeaders, hostPaths, type SleepDepth } from "../../sdk/contract/host
 import { sign, signingKey } from "../../sdk/contract/ticket.ts";
 import { Floor, timed } from "./floor.ts";
 
-const { values: flags } = parseArgs({ options: { runs: { type: "string", default: "20" }, quick: { type: "boolean", default: false } } });
+const { values: flags } = parseArgs({
+  options: { runs: { type: "string", default: "20" }, quick: { type: "boolean", default: false } },
+});
 const RUNS = flags.quick ? 5 : Number(flags.runs);
 const WARM_RUNS = flags.quick ? 100 : 500;
 const GIB = flags.quick ? 64 * 1_048_576 : 1024 * 1_048_576;
@@ -43,11 +45,20 @@ interface Row {
 }
 
 const rows: Row[] = [];
-function put(name: string, unit: Row["unit"], values: readonly number[], floor: readonly number[] | number | null): void {
+function put(
+  name: string,
+  unit: Row["unit"],
+  values: readonly number[],
+  floor: readonly number[] | number | null,
+): void {
   const floorP50 = floor === null ? null : typeof floor === "number" ? floor : at(floor, 0.5);
   const p50 = at(values, 0.5);
   const row = { name, unit, runs: values.length, p50: round(p50), p95: round(at(values, 0.95)) };
-  rows.push({ ...row, floorP50: floorP50 === null ? null : round(floorP50), ratio: floorP50 === null ? null : round(p50 / floorP50) });
+  rows.push({
+    ...row,
+    floorP50: floorP50 === null ? null : round(floorP50),
+    ratio: floorP50 === null ? null : round(p50 / floorP50),
+  });
   console.error(`  ${name}: p50 ${row.p50} ${unit}`);
 }
 
@@ -61,7 +72,10 @@ try {
   console.error(`measuring on ${system.accelerator}, ${RUNS} runs each ...`);
   const sandbox = await rouse.sandboxes.create({ name: `bench-${process.pid}`, idlePauseSeconds: 0 });
   await sandbox.files.write("/workspace/server.py", SERVER);
-  await sandbox.exec("nohup python3 server.py >/dev/null 2>&1 & for i in $(seq 300); do curl -sf localhost:8080 && exit 0; sleep 0.1; done; exit 1", { check: true });
+  await sandbox.exec(
+    "nohup python3 server.py >/dev/null 2>&1 & for i in $(seq 300); do curl -sf localhost:8080 && exit 0; sleep 0.1; done; exit 1",
+    { check: true },
+  );
   const host = new Agent({ keepAlive: false });
   const first = () => firstByte(sandbox, host);
   await first();
@@ -166,7 +180,9 @@ await writeFile(join(import.meta.dirname, "results/latest.json"), `${JSON.string
 console.log(`${machine}, ${system.accelerator}`);
 console.log(`${"".padEnd(32)}${["runs", "p50", "p95", "floor", "ratio"].map((head) => head.padStart(10)).join("")}`);
 for (const row of rows) {
-  const cells = [row.runs, row.p50, row.p95, row.floorP50 ?? "-", row.ratio ?? "-"].map((cell) => String(cell).padStart(10)).join("");
+  const cells = [row.runs, row.p50, row.p95, row.floorP50 ?? "-", row.ratio ?? "-"]
+    .map((cell) => String(cell).padStart(10))
+    .join("");
   console.log(`${row.name.padEnd(32)}${cells}  ${row.unit}`);
 }
 process.exit(0);
@@ -232,11 +248,21 @@ async function warmRequests(sandbox: Sandbox): Promise<void> {
   );
   await bare.ready;
   const ways = {
-    warm_request: { port: edgePort, path: "/", headers: { host: new URL(sandbox.url()).host, authorization: `Bearer ${system.apiKey}` } },
+    warm_request: {
+      port: edgePort,
+      path: "/",
+      headers: { host: new URL(sandbox.url()).host, authorization: `Bearer ${system.apiKey}` },
+    },
     warm_request_bare_worker: { port: barePort, path: "/", headers: {} },
-    warm_request_host: { port: Number(direct.port), path: `${direct.pathname}/`, headers: { [hostHeaders.ticket]: ticket } },
+    warm_request_host: {
+      port: Number(direct.port),
+      path: `${direct.pathname}/`,
+      headers: { [hostHeaders.ticket]: ticket },
+    },
   };
-  const agents = Object.fromEntries(Object.keys(ways).map((name) => [name, new Agent({ keepAlive: true, maxSockets: 8 })]));
+  const agents = Object.fromEntries(
+    Object.keys(ways).map((name) => [name, new Agent({ keepAlive: true, maxSockets: 8 })]),
+  );
   const times: Record<string, number[]> = { warm_request: [], warm_request_bare_worker: [], warm_request_host: [] };
   const go = (name: keyof typeof ways) => ask({ ...ways[name], agent: agents[name] ?? new Agent() });
   const names = Object.keys(ways) as (keyof typeof ways)[];
@@ -251,7 +277,13 @@ async function warmRequests(sandbox: Sandbox): Promise<void> {
   const rates: Record<string, number[]> = {};
   for (const _ of repeat(3)) {
     for (const name of names) {
-      const took = await timed(() => Promise.all(repeat(8).map(async () => { for (const __ of repeat(WARM_RUNS / 10)) await go(name); })));
+      const took = await timed(() =>
+        Promise.all(
+          repeat(8).map(async () => {
+            for (const __ of repeat(WARM_RUNS / 10)) await go(name);
+          }),
+        ),
+      );
       (rates[name] ??= []).push((8 * Math.floor(WARM_RUNS / 10)) / (took / 1000));
     }
   }

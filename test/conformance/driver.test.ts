@@ -72,12 +72,16 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
 
   it("knows nothing of a machine that was never made", async ({ expect }) => {
     expect(await driver.inspect(id)).toEqual({ exists: false, running: false, memory: "none", depth: null });
-    await expect(driver.wake(id, identity(1))).rejects.toMatchObject({ code: expect.stringMatching(/not_found|wake_failed/) });
+    await expect(driver.wake(id, identity(1))).rejects.toMatchObject({
+      code: expect.stringMatching(/not_found|wake_failed/),
+    });
     await driver.destroy(id);
   });
 
   it("refuses an image it does not have", async ({ expect }) => {
-    await expect(driver.create(newSandboxId("other"), shapeOf({ image: "none" }))).rejects.toMatchObject({ code: "invalid_image" });
+    await expect(driver.create(newSandboxId("other"), shapeOf({ image: "none" }))).rejects.toMatchObject({
+      code: "invalid_image",
+    });
   });
 
   it("creates asleep, twice the same, and wakes", async ({ expect }) => {
@@ -92,7 +96,9 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
   });
 
   it("keeps programs and files over a pause, from every depth", async ({ expect }) => {
-    await exec("echo one > file; (n=0; while :; do n=$((n+1)); echo $n > count; sleep 0.05; done) >/dev/null 2>&1 & echo $! > pid");
+    await exec(
+      "echo one > file; (n=0; while :; do n=$((n+1)); echo $n > count; sleep 0.05; done) >/dev/null 2>&1 & echo $! > pid",
+    );
     for (const depth of ["resident", "prestarted", "local"] as const) {
       await driver.pause(id);
       await driver.pause(id);
@@ -109,7 +115,9 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
 
   it("tells who listens, and measures CPU", async ({ expect }) => {
     expect(await driver.listening(id, 8123)).toBe("no");
-    await exec("nohup python3 -m http.server 8123 --bind 127.0.0.1 >/dev/null 2>&1 & for i in $(seq 100); do python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8123))' 2>/dev/null && break; sleep 0.1; done");
+    await exec(
+      "nohup python3 -m http.server 8123 --bind 127.0.0.1 >/dev/null 2>&1 & for i in $(seq 100); do python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8123))' 2>/dev/null && break; sleep 0.1; done",
+    );
     expect(await driver.listening(id, 8123)).toBe("reachable");
     const before = await driver.cpuTicks(id);
     await exec("end=$(( $(date +%s) + 2 )); while [ $(date +%s) -lt $end ]; do :; done");
@@ -127,14 +135,19 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
     await driver.stop(id);
     await driver.stop(id);
     expect(await driver.inspect(id)).toEqual({ exists: true, running: false, memory: "none", depth: null });
-    await expect(driver.wake(id, identity(4))).rejects.toMatchObject({ code: "wake_failed", details: { memoryLost: true } });
+    await expect(driver.wake(id, identity(4))).rejects.toMatchObject({
+      code: "wake_failed",
+      details: { memoryLost: true },
+    });
     await driver.boot(id, identity(5));
     expect(await exec("cat file")).toBe("one");
   });
 
   it("reports a machine that ends by itself, once", async ({ expect }) => {
     const ended = new Promise<string>((resolve) => driver.onEnded(resolve));
-    await exec(name === "fake" ? "kill -9 $PPID" : "sudo sh -c 'sync; echo o > /proc/sysrq-trigger'").catch(() => undefined);
+    await exec(name === "fake" ? "kill -9 $PPID" : "sudo sh -c 'sync; echo o > /proc/sysrq-trigger'").catch(
+      () => undefined,
+    );
     expect(await ended).toBe(id);
     expect(await driver.inspect(id)).toMatchObject({ running: false, memory: "none" });
   });

@@ -8,10 +8,18 @@ interface ErrorAnswer {
   error: { code: string; message: string; hint: string; requestId: string; details?: { issues?: { path: string }[] } };
 }
 
-async function api(method: string, path: string, body?: unknown, key: string | null = system.apiKey): Promise<{ status: number; body: ErrorAnswer }> {
+async function api(
+  method: string,
+  path: string,
+  body?: unknown,
+  key: string | null = system.apiKey,
+): Promise<{ status: number; body: ErrorAnswer }> {
   const answer = await fetch(system.url + path, {
     method,
-    headers: { ...(key === null ? {} : { authorization: `Bearer ${key}` }), ...(body === undefined ? {} : { "content-type": "application/json" }) },
+    headers: {
+      ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+    },
     ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
   });
   return { status: answer.status, body: (await answer.json()) as ErrorAnswer };
@@ -32,16 +40,22 @@ describe("a sleeping machine", () => {
     const before = (await sandbox.refresh()).info;
     expect((await named(sandbox, "/", { key: null })).status).toBe(401);
     expect((await named(sandbox, "/", { key: wrongKey })).status).toBe(401);
-    expect((await named(sandbox, "/", { key: null, headers: { "x-runtime-preview-token": "bad.token" } })).status).toBe(401);
+    expect((await named(sandbox, "/", { key: null, headers: { "x-runtime-preview-token": "bad.token" } })).status).toBe(
+      401,
+    );
     expect((await named(sandbox, "/?rouse_token=bad", { key: null })).status).toBe(401);
     expect((await api("POST", `/v1/sandboxes/${sandbox.id}:exec`, { command: "true" }, wrongKey)).status).toBe(401);
     for (const port of ["0", "65536", "10800", "abc"]) {
-      const answer = await fetch(`${system.url}/s/${sandbox.info.label}/${port}/`, { headers: { authorization: `Bearer ${system.apiKey}` } });
+      const answer = await fetch(`${system.url}/s/${sandbox.info.label}/${port}/`, {
+        headers: { authorization: `Bearer ${system.apiKey}` },
+      });
       expect([400, 404]).toContain(answer.status);
     }
     expect((await api("GET", "/s/no-such-name/8080/")).body.error.code).toBe("not_found");
     // Bodies that the edge can refuse never reach the machine.
-    expect((await api("POST", `/v1/sandboxes/${sandbox.id}:exec`, { command: "true", argv: ["true"] })).body.error.code).toBe("invalid_request");
+    expect(
+      (await api("POST", `/v1/sandboxes/${sandbox.id}:exec`, { command: "true", argv: ["true"] })).body.error.code,
+    ).toBe("invalid_request");
     // Looking is not touching.
     await rouse.sandboxes.get(sandbox.id);
     const after = (await sandbox.refresh()).info;
@@ -63,13 +77,22 @@ describe("a sleeping machine", () => {
   it("says that nothing listens on a port, and names it", async ({ expect }) => {
     const answer = await named(sandbox, "/", { port: 4444 });
     expect(answer.status).toBe(502);
-    expect((JSON.parse(answer.text) as ErrorAnswer).error).toMatchObject({ code: "port_not_listening", details: { port: 4444 } });
+    expect((JSON.parse(answer.text) as ErrorAnswer).error).toMatchObject({
+      code: "port_not_listening",
+      details: { port: 4444 },
+    });
   });
 });
 
 describe("bad input", () => {
   it("is refused with every fault at once", async ({ expect }) => {
-    const { status, body } = await api("POST", "/v1/sandboxes", { vcpu: 0, memoryMiB: "much", diskMiB: 1, colour: "red", env: { "1bad": "x" } });
+    const { status, body } = await api("POST", "/v1/sandboxes", {
+      vcpu: 0,
+      memoryMiB: "much",
+      diskMiB: 1,
+      colour: "red",
+      env: { "1bad": "x" },
+    });
     expect(status).toBe(400);
     expect(body.error.code).toBe("invalid_request");
     const paths = body.error.details?.issues?.map((issue) => issue.path) ?? [];
@@ -79,7 +102,11 @@ describe("bad input", () => {
     expect(body.error.hint).not.toBe("");
   });
 
-  it.for([["not json", "{"], ["an array", "[]"], ["a number", "7"]])("is refused when the body is %s", async ([, text], { expect }) => {
+  it.for([
+    ["not json", "{"],
+    ["an array", "[]"],
+    ["a number", "7"],
+  ])("is refused when the body is %s", async ([, text], { expect }) => {
     expect((await api("POST", "/v1/sandboxes", text)).body.error.code).toBe("invalid_request");
   });
 
@@ -103,17 +130,23 @@ describe("files", () => {
   });
   afterAll(() => sandbox.delete());
 
-  it.for([0, 1, 18_000, 65_536, 1_048_576, 1_048_577, 10_000_000])("of %i bytes come back as they went", async (size, { expect }) => {
-    const data = randomBytes(size);
-    await sandbox.files.write(`/workspace/f${size}`, data);
-    expect((await sandbox.exec(`sha256sum < f${size}`)).stdout.slice(0, 64)).toBe(sha256(data));
-    expect(sha256(await sandbox.files.read(`/workspace/f${size}`))).toBe(sha256(data));
-  });
+  it.for([0, 1, 18_000, 65_536, 1_048_576, 1_048_577, 10_000_000])(
+    "of %i bytes come back as they went",
+    async (size, { expect }) => {
+      const data = randomBytes(size);
+      await sandbox.files.write(`/workspace/f${size}`, data);
+      expect((await sandbox.exec(`sha256sum < f${size}`)).stdout.slice(0, 64)).toBe(sha256(data));
+      expect(sha256(await sandbox.files.read(`/workspace/f${size}`))).toBe(sha256(data));
+    },
+  );
 
   it("of 256 MiB stream in and out", async ({ expect }) => {
     const size = 256 * 1_048_576;
     const sent = createHash("sha256");
-    await sandbox.files.writeStream("/workspace/big", pieces(size, (piece) => sent.update(piece)));
+    await sandbox.files.writeStream(
+      "/workspace/big",
+      pieces(size, (piece) => sent.update(piece)),
+    );
     const received = createHash("sha256");
     let bytes = 0;
     for await (const chunk of await sandbox.files.readStream("/workspace/big")) {
@@ -130,7 +163,9 @@ describe("files", () => {
     for (const path of ["/etc/shadow", "/workspace/shadow", "/workspace/root/etc/shadow", "../etc/shadow"]) {
       await expect(sandbox.files.read(path)).rejects.toMatchObject({ code: "file_access_denied" });
     }
-    await expect(sandbox.files.read("/workspace/../../../nothing-here")).rejects.toMatchObject({ code: "file_not_found" });
+    await expect(sandbox.files.read("/workspace/../../../nothing-here")).rejects.toMatchObject({
+      code: "file_not_found",
+    });
     await expect(sandbox.files.write("/etc/cron.d/x", "no")).rejects.toMatchObject({ code: "file_access_denied" });
     await expect(sandbox.files.read("a\0b")).rejects.toMatchObject({ code: "invalid_request" });
     await expect(sandbox.files.read("/workspace")).rejects.toMatchObject({ code: "is_a_directory" });
@@ -140,7 +175,9 @@ describe("files", () => {
   it("carry output of any bytes", async ({ expect }) => {
     const text = await sandbox.exec(["printf", "héllo → 世界 😀\\n"]);
     expect(text.stdout).toBe("héllo → 世界 😀\n");
-    const raw = await sandbox.spawn("head -c 300000 /dev/zero | tr '\\0' '\\377'; printf 'end'", { outputEncoding: "base64" });
+    const raw = await sandbox.spawn("head -c 300000 /dev/zero | tr '\\0' '\\377'; printf 'end'", {
+      outputEncoding: "base64",
+    });
     await raw.wait();
     const parts: Uint8Array[] = [];
     for await (const part of raw.outputBytes()) parts.push(part.bytes);

@@ -28,7 +28,14 @@ describe("a killed", () => {
     const runDir = join(stateDir, "run");
     const files = (await readdir(runDir)).filter((name) => name.endsWith(".pid"));
     const pids = await Promise.all(files.map(async (name) => Number(await readFile(join(runDir, name), "utf8"))));
-    const alive = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/cmdline`, "utf8").then((text) => text.includes(stateDir), () => false)));
+    const alive = await Promise.all(
+      pids.map((pid) =>
+        readFile(`/proc/${pid}/cmdline`, "utf8").then(
+          (text) => text.includes(stateDir),
+          () => false,
+        ),
+      ),
+    );
     return pids.filter((_, i) => alive[i]);
   }
 
@@ -84,7 +91,11 @@ describe("a killed", () => {
 
   it("edge comes back with every sandbox in the state it had", async ({ expect }) => {
     const awake = await rouse.sandboxes.create({ name: freshName("edge-awake"), idlePauseSeconds: 0 });
-    const asleep = await rouse.sandboxes.create({ name: freshName("edge-asleep"), idlePauseSeconds: 0, labels: { team: "crash" } });
+    const asleep = await rouse.sandboxes.create({
+      name: freshName("edge-asleep"),
+      idlePauseSeconds: 0,
+      labels: { team: "crash" },
+    });
     await asleep.interpreter.run("kept = 3");
     await asleep.pause();
     await own.edge.kill();

@@ -16,7 +16,9 @@ describe("a machine that sleeps", () => {
   it("loses no write and no boot over fifty cycles", async ({ expect }) => {
     const boot = await bootId(sandbox);
     for (let cycle = 1; cycle <= 50; cycle++) {
-      await sandbox.exec(`mkdir -p cycles && echo ${cycle} > cycles/f${cycle} && echo ${cycle} > cycles/last`, { check: true });
+      await sandbox.exec(`mkdir -p cycles && echo ${cycle} > cycles/f${cycle} && echo ${cycle} > cycles/last`, {
+        check: true,
+      });
       await sandbox.pause();
       // Every depth has its share of the cycles.
       if (cycle % 3 === 1) await settle(sandbox, "local");
@@ -40,7 +42,11 @@ describe("a machine that sleeps", () => {
   });
 
   it("goes on counting in memory where it stopped", async ({ expect }) => {
-    const counter = await sandbox.spawn(["python3", "-uc", "import time\nn = 0\nwhile True:\n  n += 1\n  print(n)\n  time.sleep(0.05)"]);
+    const counter = await sandbox.spawn([
+      "python3",
+      "-uc",
+      "import time\nn = 0\nwhile True:\n  n += 1\n  print(n)\n  time.sleep(0.05)",
+    ]);
     await delay(1000);
     await sandbox.pause();
     await settle(sandbox, "local");
@@ -52,10 +58,7 @@ describe("a machine that sleeps", () => {
     await counter.wait();
     let text = "";
     for await (const event of counter.output()) if (event.type === "stdout") text += event.data;
-    const numbers = text
-      .trim()
-      .split("\n")
-      .map(Number);
+    const numbers = text.trim().split("\n").map(Number);
     expect(numbers).toEqual(Array.from({ length: numbers.length }, (_, i) => i + 1));
     expect(numbers.length).toBeGreaterThan(10);
   });
@@ -74,7 +77,10 @@ describe("a machine that sleeps", () => {
   it("keeps over an idle pause what a manual pause keeps", async ({ expect }) => {
     const idle = await rouse.sandboxes.create({ name: freshName("idle"), idlePauseSeconds: 10 });
     // Unsynced writes up to the moment it goes idle, and a variable.
-    await idle.exec("for i in $(seq 200); do head -c 2000 /dev/urandom > w$i; done; cat $(ls w* | sort) | sha256sum > sum", { check: true });
+    await idle.exec(
+      "for i in $(seq 200); do head -c 2000 /dev/urandom > w$i; done; cat $(ls w* | sort) | sha256sum > sum",
+      { check: true },
+    );
     await idle.interpreter.run("kept = [1, 2, 3]");
     let { info } = await idle.waitFor("paused", { timeoutSeconds: 60 });
     expect(info.state).toBe("paused");
@@ -90,7 +96,9 @@ describe("a machine that sleeps", () => {
 
   it("stays awake while a command runs, and while its CPUs work", async ({ expect }) => {
     const busy = await rouse.sandboxes.create({ name: freshName("busy"), idlePauseSeconds: 10 });
-    await busy.exec("nohup sh -c 'end=$(( $(date +%s) + 18 )); while [ $(date +%s) -lt $end ]; do :; done' >/dev/null 2>&1 &");
+    await busy.exec(
+      "nohup sh -c 'end=$(( $(date +%s) + 18 )); while [ $(date +%s) -lt $end ]; do :; done' >/dev/null 2>&1 &",
+    );
     await delay(14_000);
     expect((await machine(busy)).state).toBe("running");
     await busy.waitFor("paused", { timeoutSeconds: 60 });
@@ -98,7 +106,9 @@ describe("a machine that sleeps", () => {
     await busy.delete();
   });
 
-  it("does not sleep at all with idlePauseSeconds 0, and comes back from stop with its disk alone", async ({ expect }) => {
+  it("does not sleep at all with idlePauseSeconds 0, and comes back from stop with its disk alone", async ({
+    expect,
+  }) => {
     await sandbox.exec("echo durable > disk.txt; sudo sh -c 'echo root > /root/mark'");
     await sandbox.interpreter.run("gone = 1");
     await sandbox.stop();
@@ -115,8 +125,11 @@ describe("machines made from one image", () => {
     const made = await Promise.all(
       Array.from({ length: 4 }, (_, i) => rouse.sandboxes.create({ name: freshName(`twin${i}`), idlePauseSeconds: 0 })),
     );
-    const script = "cat /etc/machine-id; hostname; cat /proc/sys/kernel/random/boot_id; for i in $(seq 200); do cat /proc/sys/kernel/random/uuid; done; python3 -c 'import secrets; [print(secrets.token_hex(16)) for _ in range(200)]'";
-    const outputs = await Promise.all(made.map(async (one) => (await one.exec(script, { check: true })).stdout.trim().split("\n")));
+    const script =
+      "cat /etc/machine-id; hostname; cat /proc/sys/kernel/random/boot_id; for i in $(seq 200); do cat /proc/sys/kernel/random/uuid; done; python3 -c 'import secrets; [print(secrets.token_hex(16)) for _ in range(200)]'";
+    const outputs = await Promise.all(
+      made.map(async (one) => (await one.exec(script, { check: true })).stdout.trim().split("\n")),
+    );
     const all = outputs.flat();
     expect(all).toHaveLength(4 * 403);
     expect(new Set(all).size).toBe(all.length);

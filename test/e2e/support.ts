@@ -25,7 +25,13 @@ export interface Answer {
 export function named(
   sandbox: Sandbox,
   path: string,
-  options: { port?: number; method?: string; body?: Buffer; headers?: Record<string, string>; key?: string | null } = {},
+  options: {
+    port?: number;
+    method?: string;
+    body?: Buffer;
+    headers?: Record<string, string>;
+    key?: string | null;
+  } = {},
 ): Promise<Answer> {
   const edge = new URL(system.url);
   const { host } = new URL(sandbox.url(options.port));
@@ -37,12 +43,17 @@ export function named(
     ...options.headers,
   };
   return new Promise((resolve, reject) => {
-    const req = request({ host: "127.0.0.1", port: edge.port, path, method: options.method ?? "GET", headers, agent: false }, (res) => {
-      const chunks: Buffer[] = [];
-      res.on("data", (chunk: Buffer) => chunks.push(chunk));
-      res.on("error", reject);
-      res.on("end", () => resolve({ status: res.statusCode ?? 0, headers: res.headers, text: Buffer.concat(chunks).toString() }));
-    });
+    const req = request(
+      { host: "127.0.0.1", port: edge.port, path, method: options.method ?? "GET", headers, agent: false },
+      (res) => {
+        const chunks: Buffer[] = [];
+        res.on("data", (chunk: Buffer) => chunks.push(chunk));
+        res.on("error", reject);
+        res.on("end", () =>
+          resolve({ status: res.statusCode ?? 0, headers: res.headers, text: Buffer.concat(chunks).toString() }),
+        );
+      },
+    );
     req.on("error", reject);
     req.end(options.body);
   });
@@ -95,7 +106,10 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 8080), Handler).serve_forever()
 export async function serve(sandbox: Sandbox, source: string, port = 8080): Promise<void> {
   await sandbox.files.write(`/workspace/server-${port}.py`, source);
   await sandbox.exec(`nohup python3 /workspace/server-${port}.py >/workspace/server-${port}.log 2>&1 &`);
-  await sandbox.exec(`for i in $(seq 600); do python3 -c 'import socket; socket.create_connection(("127.0.0.1", ${port}))' 2>/dev/null && exit 0; sleep 0.1; done; cat server-${port}.log; exit 1`, { check: true });
+  await sandbox.exec(
+    `for i in $(seq 600); do python3 -c 'import socket; socket.create_connection(("127.0.0.1", ${port}))' 2>/dev/null && exit 0; sleep 0.1; done; cat server-${port}.log; exit 1`,
+    { check: true },
+  );
 }
 
 export function sha256(data: Uint8Array | string): string {

@@ -24,22 +24,27 @@ describe("first contact", () => {
     await sandbox.pause();
     const answers = await Promise.all(Array.from({ length: 50 }, () => named(sandbox, "/")));
     expect(answers.map((answer) => answer.status)).toEqual(Array.from({ length: 50 }, () => 200));
-    const counts = answers.map((answer) => (JSON.parse(answer.text) as { count: number }).count).toSorted((a, b) => a - b);
+    const counts = answers
+      .map((answer) => (JSON.parse(answer.text) as { count: number }).count)
+      .toSorted((a, b) => a - b);
     expect(counts).toEqual(Array.from({ length: 50 }, (_, i) => counted.count + 1 + i));
     // One wake for the first request above, one for the fifty.
     expect((await sandbox.refresh()).info.generation).toBe(before + 2);
   });
 
-  it.for(["resident", "prestarted", "local"] as const)("wakes a %s sleeper with its programs as they were", async (depth, { expect }) => {
-    const before = JSON.parse((await named(sandbox, "/")).text) as { count: number };
-    await sandbox.pause();
-    await settle(sandbox, depth);
-    expect((await machine(sandbox)).depth).toBe(depth);
-    const after = await named(sandbox, "/");
-    expect(after.status).toBe(200);
-    expect((JSON.parse(after.text) as { count: number }).count).toBe(before.count + 1);
-    expect((await sandbox.refresh()).state).toBe("running");
-  });
+  it.for(["resident", "prestarted", "local"] as const)(
+    "wakes a %s sleeper with its programs as they were",
+    async (depth, { expect }) => {
+      const before = JSON.parse((await named(sandbox, "/")).text) as { count: number };
+      await sandbox.pause();
+      await settle(sandbox, depth);
+      expect((await machine(sandbox)).depth).toBe(depth);
+      const after = await named(sandbox, "/");
+      expect(after.status).toBe(200);
+      expect((JSON.parse(after.text) as { count: number }).count).toBe(before.count + 1);
+      expect((await sandbox.refresh()).state).toBe("running");
+    },
+  );
 
   it("by a POST of 5 MB reaches the program once, and whole", async ({ expect }) => {
     const body = randomBytes(5_000_000);

@@ -20,7 +20,11 @@ describe("QEMU's arguments", () => {
   });
 
   it("differ between a boot and a wake only in waiting for a state", ({ expect }) => {
-    expect(qemuArguments(shapeOf({}), { kind: "tcg", reason: "" }, files, true)).toEqual([...args, "-incoming", "defer"]);
+    expect(qemuArguments(shapeOf({}), { kind: "tcg", reason: "" }, files, true)).toEqual([
+      ...args,
+      "-incoming",
+      "defer",
+    ]);
   });
 
   it("double a comma of a path, which would begin another option", ({ expect }) => {

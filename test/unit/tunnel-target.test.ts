@@ -14,9 +14,12 @@ describe("a data route", () => {
     expect(parseTarget(url)).toEqual(target);
   });
 
-  it.for([`/m/${id}`, `/m//agent/x`, `/m/${id}/agentx`, `/m/${id}/port/x/`, `/machines`])("%s is none", (url, { expect }) => {
-    expect(() => parseTarget(url)).toThrow("no such data route");
-  });
+  it.for([`/m/${id}`, `/m//agent/x`, `/m/${id}/agentx`, `/m/${id}/port/x/`, `/machines`])(
+    "%s is none",
+    (url, { expect }) => {
+      expect(() => parseTarget(url)).toThrow("no such data route");
+    },
+  );
 
   it.for(["0", "65536", "99999", "10800"])("port %s is no port of a sandbox", (port, { expect }) => {
     expect(() => parseTarget(`/m/${id}/port/${port}/`)).toThrow(`${port} is not a port`);

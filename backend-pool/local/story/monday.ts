@@ -5,7 +5,11 @@ const user = process.argv[2] ?? "u-42";
 const monday = await agentFor(user);
 await monday.interpreter.run("import pandas as pd\nnotes = ['prefers weekly summaries']");
 await monday.interpreter.run("frame = pd.DataFrame({'spent': range(200_000)})");
-await monday.exec("mkdir -p site && echo 'hello from monday' > site/index.html && cd site && nohup python3 -m http.server 8080 >/dev/null 2>&1 &");
+await monday.exec(
+  "mkdir -p site && echo 'hello from monday' > site/index.html && cd site && nohup python3 -m http.server 8080 >/dev/null 2>&1 &",
+);
 const server = await monday.fetch("/");
 const boot = await monday.exec("cat /proc/sys/kernel/random/boot_id");
-console.log(JSON.stringify({ id: monday.id, url: monday.url(), page: (await server.text()).trim(), bootId: boot.stdout.trim() }));
+console.log(
+  JSON.stringify({ id: monday.id, url: monday.url(), page: (await server.text()).trim(), bootId: boot.stdout.trim() }),
+);

@@ -74,7 +74,12 @@ export async function tellStory(stage: Stage): Promise<StoryResult> {
     coldBootMs,
     accelerator: stage.accelerator,
   };
-  if (result.recall !== "['prefers weekly summaries']" || !result.reused || !result.sameBootId || page !== monday.page) {
+  if (
+    result.recall !== "['prefers weekly summaries']" ||
+    !result.reused ||
+    !result.sameBootId ||
+    page !== monday.page
+  ) {
     throw new Error(`the story did not hold: ${JSON.stringify({ ...result, page })}`);
   }
   return result;
@@ -89,7 +94,8 @@ async function play(file: string, user: string, stage: Stage): Promise<unknown> 
 }
 
 async function waitPaused(sandbox: Sandbox): Promise<void> {
-  for (let tries = 0; tries < 6; tries++) if ((await sandbox.waitFor("paused", { timeoutSeconds: 30 })).state === "paused") return;
+  for (let tries = 0; tries < 6; tries++)
+    if ((await sandbox.waitFor("paused", { timeoutSeconds: 30 })).state === "paused") return;
   throw new Error("the machine did not go to sleep");
 }
 
@@ -98,7 +104,12 @@ function firstByte(sandbox: Sandbox, stage: Stage): Promise<void> {
   const named = new URL(sandbox.url());
   const edge = new URL(stage.url);
   return new Promise((resolve, reject) => {
-    const options = { host: "127.0.0.1", port: edge.port, path: "/", headers: { host: named.host, authorization: `Bearer ${stage.apiKey}` } };
+    const options = {
+      host: "127.0.0.1",
+      port: edge.port,
+      path: "/",
+      headers: { host: named.host, authorization: `Bearer ${stage.apiKey}` },
+    };
     const req = request(options, (res) => {
       res.resume();
       if (res.statusCode === 200) resolve();

@@ -40,7 +40,8 @@ export class FakeDriver implements Driver {
   }
 
   async create(id: string, shape: Shape): Promise<void> {
-    if (!this.images.includes(shape.image)) throw new RouseFailure("invalid_image", `There is no image "${shape.image}".`);
+    if (!this.images.includes(shape.image))
+      throw new RouseFailure("invalid_image", `There is no image "${shape.image}".`);
     if (this.#machines.has(id)) return;
     await mkdir(this.#disk(id), { recursive: true, mode: 0o700 });
     const machine = await this.#start(id);
@@ -49,7 +50,8 @@ export class FakeDriver implements Driver {
 
   async wake(id: string, identity: Identity): Promise<void> {
     const machine = this.#machines.get(id);
-    if (!machine) throw new RouseFailure("wake_failed", "There is no saved RAM to wake.", { details: { memoryLost: true } });
+    if (!machine)
+      throw new RouseFailure("wake_failed", "There is no saved RAM to wake.", { details: { memoryLost: true } });
     await writeFile(join(this.#run(id), "generation"), String(identity.generation));
     await signalAll(this.#disk(id), "SIGCONT");
     machine.asleep = false;

@@ -14,16 +14,27 @@ export async function chooseAccelerator(kernel: string, initrd: string, forced?:
     () => false,
   );
   if (!usable) {
-    return { kind: "tcg", reason: "software emulation: /dev/kvm is missing or not open to this user; for development only" };
+    return {
+      kind: "tcg",
+      reason: "software emulation: /dev/kvm is missing or not open to this user; for development only",
+    };
   }
   const fault = await probe("kvm", kernel, initrd);
   return fault === null
     ? { kind: "kvm", reason: "KVM: a guest kernel booted" }
-    : { kind: "tcg", reason: `software emulation: /dev/kvm is there, but a kernel did not boot (${fault}); for development only` };
+    : {
+        kind: "tcg",
+        reason: `software emulation: /dev/kvm is there, but a kernel did not boot (${fault}); for development only`,
+      };
 }
 
 /** Boot the kernel with a mark on its command line; null when the mark came back. */
-export async function probe(accel: "kvm" | "tcg", kernel: string, initrd: string, limitMs = PROBE_LIMIT_MS): Promise<string | null> {
+export async function probe(
+  accel: "kvm" | "tcg",
+  kernel: string,
+  initrd: string,
+  limitMs = PROBE_LIMIT_MS,
+): Promise<string | null> {
   const args = [
     ...["-nodefaults", "-no-user-config", "-nographic", "-no-reboot", "-serial", "stdio"],
     ...["-M", `${MACHINE_TYPE},usb=off,sata=off`, "-accel", accel, "-cpu", CPU_MODEL, "-m", "256"],

@@ -25,7 +25,12 @@ export interface MachineFiles {
   readonly initrd: string;
 }
 
-export function qemuArguments(shape: Shape, accelerator: Accelerator, files: MachineFiles, incoming: boolean): string[] {
+export function qemuArguments(
+  shape: Shape,
+  accelerator: Accelerator,
+  files: MachineFiles,
+  incoming: boolean,
+): string[] {
   const accel = accelerator.kind === "kvm" ? "kvm" : `tcg,thread=multi,tb-size=${TCG_BUFFER_MIB}`;
   return [
     ...["-name", "rouse", "-nodefaults", "-no-user-config", "-nographic", "-no-reboot"],
@@ -37,7 +42,10 @@ export function qemuArguments(shape: Shape, accelerator: Accelerator, files: Mac
     ...["-append", "console=ttyS0 quiet reboot=t panic=-1"],
     // The console goes to a ring in memory: a guest that prints without end fills nothing.
     ...["-chardev", "ringbuf,id=console,size=65536", "-serial", "chardev:console"],
-    ...["-drive", `id=disk,file=${escape(files.disk)},format=qcow2,if=none,cache=writeback,discard=unmap,detect-zeroes=unmap`],
+    ...[
+      "-drive",
+      `id=disk,file=${escape(files.disk)},format=qcow2,if=none,cache=writeback,discard=unmap,detect-zeroes=unmap`,
+    ],
     ...["-device", "virtio-blk-pci,drive=disk"],
     // No way out: the guest reaches nothing, the host reaches the ports it forwards.
     ...["-netdev", "user,id=net,restrict=on", "-device", "virtio-net-pci,netdev=net,romfile="],

@@ -64,7 +64,10 @@ export class QemuDriver implements Driver {
 
   async create(id: string, shape: Shape): Promise<void> {
     if (shape.image !== this.#image.name) {
-      throw new RouseFailure("invalid_image", `There is no image "${shape.image}" on this host; it has: ${this.images.join(", ")}.`);
+      throw new RouseFailure(
+        "invalid_image",
+        `There is no image "${shape.image}" on this host; it has: ${this.images.join(", ")}.`,
+      );
     }
     const dir = this.#dir(id);
     if (await exists(join(dir, "machine.json"))) return;
@@ -120,7 +123,9 @@ export class QemuDriver implements Driver {
     } catch (fault) {
       const said = (await vm.console()).trim().slice(-500);
       await this.#end(id, vm);
-      throw new RouseFailure("start_failed", `The machine did not boot: ${text(fault)}. Its console: ${said}`, { cause: fault });
+      throw new RouseFailure("start_failed", `The machine did not boot: ${text(fault)}. Its console: ${said}`, {
+        cause: fault,
+      });
     }
   }
 
@@ -279,7 +284,13 @@ export class QemuDriver implements Driver {
   async #start(id: string, made: Made, incoming: boolean): Promise<Vm> {
     // A sleeping state loads with the kernel it was made with; a boot takes the newest initramfs, and so the newest agent.
     const image = incoming || this.#image.key !== made.image.key ? made.image : this.#image;
-    const files = { ...made.paths, ram: join(made.dir, RAM), disk: join(made.dir, DISK), kernel: image.kernel, initrd: image.initrd };
+    const files = {
+      ...made.paths,
+      ram: join(made.dir, RAM),
+      disk: join(made.dir, DISK),
+      kernel: image.kernel,
+      initrd: image.initrd,
+    };
     const vm = await Vm.start(qemuArguments(made.shape, this.#chosen, files, incoming), made.paths);
     this.#watch(id, vm);
     return vm;

@@ -53,7 +53,9 @@ export class Golden {
     const running = this.#making.get(dir);
     if (running) return running;
     const what = `booting the shape ${shape.vcpu} vCPU, ${shape.memoryMiB} MiB once (${this.#accelerator.kind}, about a minute in emulation)`;
-    const making = this.#options.progress.step(what, () => this.#make(dir, shape)).finally(() => this.#making.delete(dir));
+    const making = this.#options.progress
+      .step(what, () => this.#make(dir, shape))
+      .finally(() => this.#making.delete(dir));
     this.#making.set(dir, making);
     return making;
   }
@@ -128,8 +130,17 @@ export class Golden {
     await mkdir(part, { recursive: true, mode: 0o700 });
     const base = ["-b", this.#image.disk, "-F", "raw"];
     await run("qemu-img", ["create", "-q", "-f", "qcow2", ...base, join(part, DISK), `${shape.diskMiB}M`]);
-    const paths = vmPaths(this.#options.runDir, `golden-${process.pid}-${shape.vcpu}-${shape.memoryMiB}-${shape.diskMiB}`);
-    const files = { ...paths, ram: join(part, RAM), disk: join(part, DISK), kernel: this.#image.kernel, initrd: this.#image.initrd };
+    const paths = vmPaths(
+      this.#options.runDir,
+      `golden-${process.pid}-${shape.vcpu}-${shape.memoryMiB}-${shape.diskMiB}`,
+    );
+    const files = {
+      ...paths,
+      ram: join(part, RAM),
+      disk: join(part, DISK),
+      kernel: this.#image.kernel,
+      initrd: this.#image.initrd,
+    };
     const vm = await Vm.start(qemuArguments(shape, this.#accelerator, files, false), paths);
     try {
       await vm.wire.up(BOOT_LIMIT_MS);
@@ -148,7 +159,10 @@ export class Golden {
       const said = (await vm.console()).trim().slice(-800);
       await vm.quit(2000);
       await rm(part, { recursive: true, force: true });
-      throw new Error(`the golden machine did not start: ${fault instanceof Error ? fault.message : String(fault)}; its console: ${said}`, { cause: fault });
+      throw new Error(
+        `the golden machine did not start: ${fault instanceof Error ? fault.message : String(fault)}; its console: ${said}`,
+        { cause: fault },
+      );
     }
     await rm(dir, { recursive: true, force: true });
     await rename(part, dir).catch(async (fault: unknown) => {

@@ -44,7 +44,13 @@ export class Wire {
   /** Clock, random numbers, identity. The line may be sent before the virtual CPUs run; it waits in QEMU then. */
   async wake(identity: Identity, limitMs: number): Promise<void> {
     const unixNs = BigInt(Math.round((performance.timeOrigin + performance.now()) * 1000)) * 1000n;
-    const fields = [identity.generation, unixNs, identity.hostname, randomBytes(16).toString("hex"), randomBytes(48).toString("hex")];
+    const fields = [
+      identity.generation,
+      unixNs,
+      identity.hostname,
+      randomBytes(16).toString("hex"),
+      randomBytes(48).toString("hex"),
+    ];
     await this.#ask(`wake SEQ ${fields.join(" ")}`, limitMs);
   }
 

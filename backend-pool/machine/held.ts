@@ -1,0 +1,72 @@
+/** What a host agent holds of one machine in memory, beside its journal row. */
+import { RouseFailure } from "../../sdk/contract/errors.ts";
+import type { Machine, SleepDepth } from "../../sdk/contract/host.ts";
+import type { JournalRow } from "../store/journal.ts";
+import type { Activity } from "./activity.ts";
+import type { Endpoint, Listening } from "./driver.ts";
+import type { IdleWatch } from "./idle.ts";
+
+/** How long sleepers keep what makes their wake faster. */
+export interface SleepPolicy {
+  /** Seconds a sleeper keeps its process, with its guest in it. */
+  readonly residentSeconds: number;
+  /** Seconds after that in which a process waits for it, ready to load. */
+  readonly prestartedSeconds: number;
+}
+
+/** A right to talk to a running machine: counts as activity until `done`. */
+export interface DataLease {
+  readonly id: string;
+  /** Stands for the run: what is remembered of it can hang on this. */
+  readonly run: object;
+  endpoint(port: number): Promise<Endpoint>;
+  listening(port: number): Promise<Listening>;
+  readonly answered: Set<number>;
+  /** Registers how to cut this use when the machine stops running. */
+  onCut(cut: () => void): void;
+  done(): void;
+}
+
+/** Everything this host holds of one machine. */
+export interface Held {
+  row: JournalRow;
+  readonly activity: Activity;
+  readonly idle: IdleWatch;
+  /** The tail of this machine's actions. */
+  tail: Promise<unknown>;
+  /** Digest of the environment the guest agent holds; null when not known. */
+  env: string | null;
+  settleTimer: NodeJS.Timeout | undefined;
+  /** Ports that answered in this RAM's life: they need no question before a body is sent. */
+  readonly answered: Set<number>;
+  /** Closes the data connections of the run. */
+  readonly connections: Set<() => void>;
+  depth: SleepDepth | null;
+  /** Stands for the run; another one has another. */
+  run: object;
+}
+
+/** The machine as the edge is told of it. */
+export function describe(held: Held): Machine {
+  const { row } = held;
+  const live = row.state === "running" || row.state === "pausing";
+  return {
+    id: row.id,
+    account: row.account,
+    generation: row.generation,
+    state: row.state,
+    shape: row.shape,
+    memory: live ? "live" : row.state === "paused" || row.state === "waking" ? "saved" : "none",
+    depth: row.state === "paused" ? held.depth : null,
+    memoryRestored: row.memoryRestored,
+    endReason: row.endReason,
+    lastActiveAt: new Date(held.activity.lastMs).toISOString(),
+    lastActionMs: row.lastActionMs,
+  };
+}
+
+/** Any fault of an action, with a code that says which action. */
+export function asFailure(fault: unknown, code: "start_failed" | "wake_failed" | "pause_failed"): RouseFailure {
+  if (fault instanceof RouseFailure) return fault;
+  return new RouseFailure(code, fault instanceof Error ? fault.message : String(fault), { cause: fault });
+}
