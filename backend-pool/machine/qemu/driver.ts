@@ -87,8 +87,7 @@ export class QemuDriver implements Driver {
     let vm = this.#vms.get(id);
     try {
       vm ??= await this.#start(id, made, true);
-      await this.#forwardAll(id, vm);
-      if (!vm.loaded) await vm.load(state);
+      await Promise.all([this.#forwardAll(id, vm), vm.loaded ? undefined : vm.load(state)]);
     } catch (fault) {
       // Nothing ran: the saved RAM is as it was, and the next try starts from a new process.
       if (vm) await this.#end(id, vm);
@@ -311,7 +310,7 @@ export class QemuDriver implements Driver {
   }
 
   async #forwardAll(id: string, vm: Vm): Promise<void> {
-    for (const port of new Set([AGENT_PORT, ...(this.#ports.get(id) ?? [])])) await vm.forward(port);
+    await vm.forwardAll([...new Set([AGENT_PORT, ...(this.#ports.get(id) ?? [])])]);
   }
 }
 

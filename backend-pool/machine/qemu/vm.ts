@@ -29,6 +29,9 @@ export class Vm {
   /** Guest state is in this process: it was booted or loaded. */
   loaded: boolean;
 
+  /** An earlier host agent started it. */
+  #attached = false;
+
   private constructor(qmp: Qmp, wire: Wire, pid: number, paths: VmPaths, loaded: boolean) {
     this.qmp = qmp;
     this.wire = wire;
@@ -65,6 +68,7 @@ export class Vm {
     try {
       const vm = await Vm.#connect(paths, pid, true, 3000);
       const status = await vm.status();
+      vm.#attached = true;
       vm.loaded = status !== "inmigrate";
       return vm;
     } catch {
@@ -144,19 +148,32 @@ export class Vm {
 
   /** A port on 127.0.0.1 that reaches the guest's port. */
   async forward(guestPort: number): Promise<number> {
-    const known = this.#forwards.get(guestPort);
-    if (known !== undefined) return known;
-    const listed = hostPortOf(await this.qmp.human("info usernet"), guestPort);
-    let port = listed;
-    if (port === null) {
-      // Port 0: the kernel picks a free one, and "info usernet" tells which.
-      const refusal = await this.qmp.human(`hostfwd_add net tcp:127.0.0.1:0-:${guestPort}`);
-      if (refusal.trim()) throw new QmpError(`forwarding port ${guestPort}: ${refusal.trim()}`);
-      port = hostPortOf(await this.qmp.human("info usernet"), guestPort);
-    }
-    if (port === null) throw new QmpError(`port ${guestPort} was not forwarded`);
-    this.#forwards.set(guestPort, port);
+    if (!this.#forwards.has(guestPort)) await this.forwardAll([guestPort]);
+    const port = this.#forwards.get(guestPort);
+    if (port === undefined) throw new QmpError(`port ${guestPort} was not forwarded`);
     return port;
+  }
+
+  /** Forward several at once: the commands go out together, so it takes as long as one. */
+  async forwardAll(guestPorts: readonly number[]): Promise<void> {
+    // A process that was taken up again has the forwards of its earlier life.
+    if (this.#attached && this.#forwards.size === 0) this.#learnForwards(await this.qmp.human("info usernet"));
+    const missing = guestPorts.filter((port) => !this.#forwards.has(port));
+    if (missing.length === 0) return;
+    // Port 0: the kernel picks a free one, and "info usernet" tells which.
+    const add = (port: number) => this.qmp.human(`hostfwd_add net tcp:127.0.0.1:0-:${port}`);
+    const added = Promise.all(missing.map(add));
+    // QEMU runs commands in the order they come, so the listing shows what the ones before it did.
+    const listing = this.qmp.human("info usernet");
+    await added;
+    this.#learnForwards(await listing);
+  }
+
+  #learnForwards(usernet: string): void {
+    for (const line of usernet.split("\n")) {
+      const found = /TCP\[HOST_FORWARD\]\s+\d+\s+\S+\s+(\d+)\s+\S+\s+(\d+)/.exec(line);
+      if (found) this.#forwards.set(Number(found[2]), Number(found[1]));
+    }
   }
 
   /** What the guest printed on its console last. */
@@ -227,12 +244,4 @@ export class Vm {
 async function isQemu(pid: number, qmpPath: string): Promise<boolean> {
   const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
   return command.includes(qmpPath);
-}
-
-function hostPortOf(usernet: string, guestPort: number): number | null {
-  for (const line of usernet.split("\n")) {
-    const found = /TCP\[HOST_FORWARD\]\s+\d+\s+\S+\s+(\d+)\s+\S+\s+(\d+)/.exec(line);
-    if (found?.[1] && Number(found[2]) === guestPort) return Number(found[1]);
-  }
-  return null;
 }
