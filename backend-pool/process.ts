@@ -6,6 +6,8 @@ export interface RunOptions {
   readonly input?: string | Buffer;
   readonly encoding?: "utf8" | "buffer";
   readonly timeoutMs?: number;
+  /** Called with the newest line of stderr as it comes. */
+  readonly onErrorLine?: (line: string) => void;
 }
 
 export interface RunResult {
@@ -27,6 +29,8 @@ export function run(program: string, args: readonly string[], options: RunOption
     child.stdout.on("data", (chunk: Buffer) => out.push(chunk));
     child.stderr.on("data", (chunk: Buffer) => {
       err = (err + chunk.toString()).slice(-4000);
+      const line = err.trimEnd().split("\n").at(-1);
+      if (line) options.onErrorLine?.(line);
     });
     child.on("error", (fault: NodeJS.ErrnoException) => {
       clearTimeout(timer);

@@ -6,17 +6,20 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 export interface BuiltAgent {
-  /** Changes with anything in it. */
+  /** The agent, and the interpreter's bridge beside it. */
+  readonly file: string;
+  readonly python: string;
+  /** Changes with anything in them. */
   readonly sha256: string;
 }
 
 /** Write `agent.mjs` and `interpreter.py` to a folder. */
 export async function buildGuestAgent(outDir: string): Promise<BuiltAgent> {
-  const agent = join(outDir, "agent.mjs");
+  const file = join(outDir, "agent.mjs");
   const python = join(outDir, "interpreter.py");
   await build({
     entryPoints: [fileURLToPath(new URL("main.ts", import.meta.url))],
-    outfile: agent,
+    outfile: file,
     bundle: true,
     platform: "node",
     format: "esm",
@@ -25,6 +28,6 @@ export async function buildGuestAgent(outDir: string): Promise<BuiltAgent> {
   });
   await copyFile(fileURLToPath(new URL("interpreter.py", import.meta.url)), python);
   const hash = createHash("sha256");
-  for (const file of [agent, python]) hash.update(await readFile(file));
-  return { sha256: hash.digest("hex") };
+  for (const one of [file, python]) hash.update(await readFile(one));
+  return { file, python, sha256: hash.digest("hex") };
 }

@@ -1,17 +1,19 @@
 /** Routes of commands and processes: `/exec` and `/processes`. */
-import { createHash } from "node:crypto";
-import { RouseFailure } from "../../sdk/contract/error-codes.ts";
-import { guestLimits } from "../../sdk/contract/guest-limits.ts";
-import { Lines, number, readJson, record, sendJson, text, type Call } from "./http.ts";
+import { guestLimits, signals } from "../../sdk/contract/guest-limits.ts";
+import { Fields } from "./fields.ts";
+import { Lines, readJson, sendJson, type Call } from "./http.ts";
 import type { Piece } from "./output.ts";
 import type { GuestProcess, Processes, StartRequest } from "./processes.ts";
+import { Replays } from "./replays.ts";
 
-/** Keys whose process is remembered, so that a repeated call never runs twice. */
+/** Keys whose process is remembered. */
 const KEYS_KEPT = 1024;
+/** Longest wait of one read of output, ms. */
+const WAIT_MS = 8000;
 
 export class Commands {
   readonly #processes: Processes;
-  readonly #keys = new Map<string, { fingerprint: string; process: GuestProcess; captured: Captured | null }>();
+  readonly #replays = new Replays<GuestProcess>(KEYS_KEPT);
 
   constructor(processes: Processes) {
     this.#processes = processes;
@@ -19,26 +21,29 @@ export class Commands {
 
   async exec(call: Call): Promise<void> {
     const body = await readJson(call);
-    const stream = body["stream"] === true;
-    const timeoutMs = number(body["timeoutMs"]) ?? (stream ? guestLimits.execTimeoutMsMax : guestLimits.execTimeoutMs);
-    const { process, captured, replayed } = this.#once(call, body, () => startRequest(body, timeoutMs, false));
+    const fields = new Fields(body);
+    const stream = fields.flag("stream");
+    const timeoutMs =
+      fields.integer("timeoutMs", 1, guestLimits.execTimeoutMsMax) ??
+      (stream ? guestLimits.execTimeoutMsMax : guestLimits.execTimeoutMs);
+    const limit = timeoutMs <= guestLimits.execTimeoutMs ? guestLimits.execBytesShort : guestLimits.execBytesLong;
+    const request = startRequest(fields, timeoutMs, stream ? 0 : limit);
+    const { value: process, replayed } = this.#replays.once(call, body, () => this.#processes.start(request));
     if (stream) {
       const lines = new Lines(call);
-      await lines.send({ type: "start", processId: process.id, ...(replayed ? { replayed } : {}) });
-      await this.#follow(call, lines, process, 0);
-      return;
+      lines.write({ type: "start", processId: process.id, ...(replayed ? { replayed } : {}) });
+      return this.#follow(call, lines, process, 0);
     }
     await process.ended;
-    const limit = timeoutMs <= guestLimits.execTimeoutMs ? guestLimits.execBytesShort : guestLimits.execBytesLong;
-    const out = captured?.take("stdout", limit);
-    const err = captured?.take("stderr", limit);
+    const out = process.log.head("stdout", limit);
+    const err = process.log.head("stderr", limit);
     sendJson(call, {
       exitCode: process.exitCode,
-      stdout: out?.text ?? "",
-      stderr: err?.text ?? "",
+      stdout: out.data.toString(),
+      stderr: err.data.toString(),
       timedOut: process.timedOut,
-      stdoutTruncated: out?.truncated ?? false,
-      stderrTruncated: err?.truncated ?? false,
+      stdoutTruncated: out.truncated,
+      stderrTruncated: err.truncated,
       durationMs: Math.round(process.durationMs),
       processId: process.id,
       ...(replayed ? { replayed } : {}),
@@ -47,9 +52,10 @@ export class Commands {
 
   async spawn(call: Call): Promise<void> {
     const body = await readJson(call);
-    const { process, replayed } = this.#once(call, body, () =>
-      startRequest(body, number(body["timeoutMs"]) ?? null, body["stdinMode"] === "pipe"),
-    );
+    const fields = new Fields(body);
+    const timeoutMs = fields.integer("timeoutMs", 1, guestLimits.execTimeoutMsMax) ?? null;
+    const request = startRequest(fields, timeoutMs, 0);
+    const { value: process, replayed } = this.#replays.once(call, body, () => this.#processes.start(request));
     sendJson(call, { ...process.info(), ...(replayed ? { replayed } : {}) });
   }
 
@@ -63,133 +69,114 @@ export class Commands {
 
   async output(call: Call, id: string): Promise<void> {
     const process = this.#processes.get(id);
-    const cursor = Number(call.query.get("cursor") ?? 0);
-    if (call.query.get("follow") === "true") return this.#follow(call, new Lines(call), process, cursor);
-    const maxBytes = Number(call.query.get("maxBytes") ?? guestLimits.outputBytes);
-    const waitMs = Number(call.query.get("waitMs") ?? 0);
-    if (waitMs > 0) await process.log.change(cursor, AbortSignal.any([call.gone, AbortSignal.timeout(waitMs)]));
-    const pieces = process.log.read(cursor, maxBytes, process.outputEncoding === "base64");
+    const fields = new Fields(call.query);
+    const cursor = fields.integer("cursor", 0, Number.MAX_SAFE_INTEGER) ?? 0;
+    const maxBytes = fields.integer("maxBytes", 1, guestLimits.outputBytes) ?? guestLimits.outputBytes;
+    const waitMs = fields.integer("waitMs", 0, WAIT_MS) ?? 0;
+    const follow = fields.flag("follow");
+    fields.check();
+    if (follow) return this.#follow(call, new Lines(call), process, cursor);
+    const { log } = process;
+    if (waitMs > 0) {
+      const slice = new Slice(call, waitMs);
+      await log.change(cursor, slice.signal).finally(() => slice.end());
+    }
+    const pieces = log.read(cursor, maxBytes, process.outputEncoding === "base64");
     const last = pieces.at(-1);
     sendJson(call, {
       chunks: pieces.map(({ stream, data, offset, base64 }) => ({
         stream,
         text: data,
         offset,
-        ...(base64 ? { base64 } : {}),
+        ...(base64 === undefined ? {} : { base64 }),
       })),
-      nextCursor: last ? last.offset + last.bytes : Math.max(cursor, process.log.first),
-      truncated: cursor < process.log.first,
+      nextCursor: last ? last.offset + last.bytes : Math.max(cursor, log.first),
+      truncated: cursor < log.first,
       process: { state: process.state, exitCode: process.exitCode },
     });
   }
 
   async write(call: Call, id: string): Promise<void> {
     const process = this.#processes.get(id);
-    const body = await readJson(call);
-    const offset = process.write(
-      number(body["offset"]) ?? 0,
-      Buffer.from(text(body["base64"]) ?? "", "base64"),
-      body["eof"] === true,
-    );
-    sendJson(call, { offset });
+    const fields = new Fields(await readJson(call));
+    const data = fields.text("base64");
+    const offset = fields.integer("offset", 0, Number.MAX_SAFE_INTEGER);
+    const eof = fields.flag("eof");
+    if (data === undefined) fields.fault("base64", "missing");
+    if (offset === undefined) fields.fault("offset", "missing");
+    fields.check();
+    sendJson(call, { offset: process.write(offset ?? 0, Buffer.from(data ?? "", "base64"), eof) });
   }
 
   async signal(call: Call, id: string): Promise<void> {
     const process = this.#processes.get(id);
-    const body = await readJson(call);
-    process.kill((text(body["signal"]) ?? "SIGTERM") as NodeJS.Signals);
+    const fields = new Fields(await readJson(call));
+    const signal = fields.oneOf("signal", signals);
+    if (signal === undefined) fields.fault("signal", "missing");
+    fields.check();
+    process.kill(signal ?? "SIGTERM");
     sendJson(call, process.info());
   }
 
   /** Events from a cursor to the end, or until the slice is over. */
   async #follow(call: Call, lines: Lines, process: GuestProcess, from: number): Promise<void> {
     const { log } = process;
-    const slice = AbortSignal.any([call.gone, AbortSignal.timeout(guestLimits.followSeconds * 1000)]);
-    let cursor = from;
+    const slice = new Slice(call, guestLimits.followSeconds * 1000);
     const reader = {};
+    let cursor = from;
     try {
-      while (!slice.aborted) {
+      while (!slice.signal.aborted) {
         process.follow(reader, cursor);
-        await log.change(cursor, slice);
+        await log.change(cursor, slice.signal);
         if (call.gone.aborted) return;
         if (cursor < log.first) {
-          await lines.send({ type: "truncated", droppedBytes: log.first - cursor, resumeAt: log.first });
+          lines.write({ type: "truncated", droppedBytes: log.first - cursor, resumeAt: log.first });
           cursor = log.first;
         }
-        for (const piece of log.read(cursor, 1_048_576, process.outputEncoding === "base64")) {
-          await lines.send(event(piece));
+        for (const piece of log.read(cursor, guestLimits.outputBytes / 4, process.outputEncoding === "base64")) {
+          if (!lines.write(event(piece))) await lines.drained();
+          if (call.gone.aborted) return;
           cursor = piece.offset + piece.bytes;
           process.follow(reader, cursor);
         }
         if (log.ended && cursor >= log.total) {
           const { exitCode, state, timedOut, durationMs } = process;
-          await lines.send({ type: "exit", exitCode, state, timedOut, durationMs: Math.round(durationMs) });
+          lines.write({ type: "exit", exitCode, state, timedOut, durationMs: Math.round(durationMs) });
           lines.end();
+          process.unfollow(reader);
           return;
         }
       }
-      await lines.send({ type: "continue", processId: process.id, cursor });
+      lines.write({ type: "continue", processId: process.id, cursor });
       lines.end();
     } finally {
-      process.unfollow(reader);
+      slice.end();
+      process.lose(reader);
     }
-  }
-
-  /** Start a process, or find the one that the same idempotency key started. */
-  #once(
-    call: Call,
-    body: object,
-    request: () => StartRequest,
-  ): { process: GuestProcess; captured: Captured | null; replayed: boolean } {
-    const key = call.req.headers["idempotency-key"];
-    const fingerprint = createHash("sha256")
-      .update(`${call.path}\n${JSON.stringify(body)}`)
-      .digest("base64");
-    if (typeof key === "string") {
-      const known = this.#keys.get(key);
-      if (known && known.fingerprint !== fingerprint) {
-        throw new RouseFailure("idempotency_key_reused", "This Idempotency-Key belongs to another request.");
-      }
-      if (known) return { ...known, replayed: true };
-    }
-    const process = this.#processes.start(request());
-    const captured =
-      call.path === "/exec" && !("stream" in body && body.stream === true) ? new Captured(process) : null;
-    if (typeof key === "string") {
-      this.#keys.set(key, { fingerprint, process, captured });
-      const oldest = this.#keys.keys().next().value;
-      if (this.#keys.size > KEYS_KEPT && oldest !== undefined) this.#keys.delete(oldest);
-    }
-    return { process, captured, replayed: false };
   }
 }
 
-/** The beginning of each stream of a command, for the plain answer: the log keeps only the end. */
-class Captured {
-  readonly #chunks: Record<"stdout" | "stderr", Buffer[]> = { stdout: [], stderr: [] };
-  readonly #size = { stdout: 0, stderr: 0 };
+/** A bounded wait of one call, over early when its caller goes. */
+class Slice {
+  readonly #over = new AbortController();
+  readonly #gone: AbortSignal;
+  readonly #timer: NodeJS.Timeout;
+  readonly #abort = () => this.#over.abort();
 
-  constructor(process: GuestProcess) {
-    void this.#collect(process);
+  constructor(call: Call, ms: number) {
+    this.#gone = call.gone;
+    this.#timer = setTimeout(this.#abort, ms);
+    if (this.#gone.aborted) this.#abort();
+    else this.#gone.addEventListener("abort", this.#abort);
   }
 
-  take(stream: "stdout" | "stderr", limit: number): { text: string; truncated: boolean } {
-    const all = Buffer.concat(this.#chunks[stream]);
-    return { text: all.subarray(0, limit).toString("utf8"), truncated: this.#size[stream] > limit };
+  get signal(): AbortSignal {
+    return this.#over.signal;
   }
 
-  async #collect(process: GuestProcess): Promise<void> {
-    const never = new AbortController().signal;
-    for (let cursor = 0; !(process.log.ended && cursor >= process.log.total);) {
-      await process.log.change(cursor, never);
-      cursor = Math.max(cursor, process.log.first);
-      for (const piece of process.log.read(cursor, guestLimits.outputBytes)) {
-        const data = piece.base64 === undefined ? Buffer.from(piece.data) : Buffer.from(piece.base64, "base64");
-        if (this.#size[piece.stream] < guestLimits.execBytesLong) this.#chunks[piece.stream].push(data);
-        this.#size[piece.stream] += piece.bytes;
-        cursor = piece.offset + piece.bytes;
-      }
-    }
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#gone.removeEventListener("abort", this.#abort);
   }
 }
 
@@ -197,25 +184,31 @@ function event({ stream, data, offset, base64 }: Piece): object {
   return { type: stream, data, offset, ...(base64 === undefined ? {} : { base64 }) };
 }
 
-function startRequest(body: Record<string, unknown>, timeoutMs: number | null, keepStdin: boolean): StartRequest {
-  const { command, argv } = body;
-  const isArgv = Array.isArray(argv) && argv.length > 0 && argv.every((part) => typeof part === "string");
-  if ((typeof command === "string") === isArgv)
-    throw new RouseFailure("invalid_request", "Give exactly one of command and argv.");
-  const stdin =
-    text(body["stdinBase64"]) === undefined
-      ? text(body["stdin"])
-      : Buffer.from(text(body["stdinBase64"]) ?? "", "base64");
-  const cwd = text(body["cwd"]);
-  const env = record(body["env"]);
-  return {
-    ...(typeof command === "string" ? { command } : {}),
-    ...(isArgv ? { argv: argv as string[] } : {}),
-    ...(cwd === undefined ? {} : { cwd }),
-    ...(env === undefined ? {} : { env }),
-    ...(stdin === undefined ? {} : { stdin: Buffer.from(stdin) }),
-    keepStdin,
+/** @throws RouseFailure `invalid_request` with every fault of the body */
+function startRequest(fields: Fields, timeoutMs: number | null, headBytes: number): StartRequest {
+  const command = fields.text("command");
+  const argv = fields.strings("argv");
+  const stdin = fields.text("stdin");
+  const stdinBase64 = fields.text("stdinBase64");
+  const request = {
+    command,
+    argv,
+    cwd: fields.text("cwd"),
+    env: fields.env("env"),
+    stdin:
+      stdinBase64 !== undefined
+        ? Buffer.from(stdinBase64, "base64")
+        : stdin !== undefined
+          ? Buffer.from(stdin)
+          : undefined,
+    keepStdin: fields.oneOf("stdinMode", ["pipe"]) === "pipe",
     timeoutMs,
-    outputEncoding: body["outputEncoding"] === "base64" ? "base64" : "utf8",
+    outputEncoding: fields.oneOf("outputEncoding", ["utf8", "base64"]) ?? "utf8",
+    headBytes,
   };
+  if ((command === undefined) === (argv === undefined)) fields.fault("command", "exactly one of command and argv");
+  if (command === "" || command?.includes("\0")) fields.fault("command", "expected text without NUL");
+  if (argv?.length === 0 || argv?.[0] === "") fields.fault("argv", "expected a program and its arguments");
+  fields.check();
+  return request;
 }

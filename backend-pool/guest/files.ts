@@ -1,29 +1,30 @@
 /** Routes of files: everything happens in the guest, with the rights of its user. */
-import { createHash, randomBytes } from "node:crypto";
+import { createHash, hash, randomBytes } from "node:crypto";
 import { constants, createReadStream } from "node:fs";
-import {
-  chmod,
-  link,
-  lstat,
-  mkdir,
-  open,
-  readdir,
-  readFile,
-  readlink,
-  rename,
-  rm,
-  rmdir,
-  stat,
-  unlink,
-} from "node:fs/promises";
-import { basename, dirname, join, matchesGlob, relative, resolve } from "node:path";
+import { chmod, cp, link, lstat, mkdir, open, readlink, rename, rm, rmdir, stat, unlink } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { guestLimits } from "../../sdk/contract/guest-limits.ts";
-import type { FileEntry, FileWritten } from "../../sdk/contract/guest.ts";
-import { readJson, sendJson, text, type Call } from "./http.ts";
+import type { FileWritten } from "../../sdk/contract/guest.ts";
+import { Fields } from "./fields.ts";
+import { readJson, sendJson, toFailure, type Call } from "./http.ts";
+import { entryOf, walk } from "./listing.ts";
 
 const LIST_LIMIT = 10_000;
+/** Levels a listing with a glob descends when no depth is asked. */
+const GLOB_DEPTH = 32;
+const READ_BYTES = 262_144;
+
+/** A file on its way: beside its target under another name, so that a rename puts it in place at one instant. */
+export interface Part {
+  readonly path: string;
+  /** What the file becomes. */
+  readonly target: string;
+  /** The topmost folder that was made for it. */
+  readonly madeFolder: string | undefined;
+}
 
 export class Files {
   readonly #home: string;
@@ -33,8 +34,9 @@ export class Files {
   }
 
   /** @throws RouseFailure `invalid_path` */
-  resolve(path: unknown): string {
-    if (typeof path !== "string" || path === "") throw new RouseFailure("invalid_path", "A path is missing.");
+  resolve(path: string | null | undefined): string {
+    if (path === undefined || path === null || path === "")
+      throw new RouseFailure("invalid_path", "A path is missing.");
     if (path.includes("\0")) throw new RouseFailure("invalid_path", "A path has no NUL.");
     return resolve(this.#home, path);
   }
@@ -47,164 +49,193 @@ export class Files {
       const facts = await handle.stat();
       if (facts.isDirectory()) throw new RouseFailure("is_a_directory", `That is a folder: ${path}`);
       if (!facts.isFile()) throw new RouseFailure("invalid_path", `That is not a regular file: ${path}`);
-      const headers: Record<string, string> = { "content-type": "application/octet-stream" };
+      const type = { "content-type": "application/octet-stream" };
       if (facts.size <= guestLimits.chunkBytes) {
         // What is counted and hashed is what is sent, even when somebody writes to the file meanwhile.
         const data = await handle.readFile();
-        headers["x-content-sha256"] = createHash("sha256").update(data).digest("hex");
-        call.res.writeHead(200, { ...headers, "content-length": data.length, "x-content-length": String(data.length) });
+        const digest = { "x-content-sha256": hash("sha256", data), "x-content-length": String(data.length) };
+        call.res.writeHead(200, { ...type, ...digest, "content-length": data.length });
         call.res.end(data);
         return;
       }
-      call.res.writeHead(200, { ...headers, "content-length": facts.size, "x-content-length": String(facts.size) });
-      // A file that grows is cut at the length that was announced; one that shrinks ends the answer short, which the
-      // reader sees by its length.
+      const { size } = facts;
+      call.res.writeHead(200, { ...type, "content-length": size, "x-content-length": String(size) });
+      // A file that grows is cut at the length that was announced; for one that shrinks the connection breaks.
       const source = createReadStream("", {
         fd: handle.fd,
         autoClose: false,
-        end: facts.size - 1,
-        highWaterMark: 262_144,
+        end: size - 1,
+        highWaterMark: READ_BYTES,
       });
-      await pipeline(source, call.res).catch(() => call.res.destroy());
+      await pipeline(source, call.res, { end: false }).catch(() => call.res.destroy());
+      if (source.bytesRead === size) call.res.end();
+      else call.res.destroy();
     } finally {
       await handle.close();
     }
   }
 
   async write(call: Call): Promise<void> {
-    const path = await realTarget(this.resolve(call.query.get("path")));
+    const fields = new Fields(call.query);
+    const mode = fields.mode("mode");
+    fields.check();
+    const asked = this.resolve(call.query.get("path"));
+    if (Number(call.req.headers["content-length"] ?? 0) > guestLimits.chunkBytes) throw tooLarge();
     const announced = call.req.headers["x-content-sha256"];
-    const part = await this.part(path);
-    const hash = createHash("sha256");
-    let size = 0;
+    let part: Part | null = null;
     try {
-      const handle = await open(part, "wx", 0o644);
+      part = await this.part(await realTarget(asked));
+      const digest = createHash("sha256");
+      let size = 0;
+      const handle = await open(part.path, "wx", 0o644);
       try {
         for await (const chunk of call.req as AsyncIterable<Buffer>) {
-          hash.update(chunk);
+          if (size + chunk.length > guestLimits.chunkBytes) throw tooLarge();
+          digest.update(chunk);
+          await writeAll(handle, chunk, size);
           size += chunk.length;
-          await handle.write(chunk);
         }
-        // A sender that broke off leaves nothing behind.
         if (!call.req.complete) throw new RouseFailure("invalid_request", "The body ended early.");
         await handle.sync();
       } finally {
         await handle.close();
       }
-      const sha256 = hash.digest("hex");
-      if (typeof announced === "string" && announced !== sha256) {
-        throw new RouseFailure("digest_mismatch", "The bytes that arrived do not have the digest that was announced.");
-      }
-      sendJson(call, await this.publish(part, path, call.query.get("mode"), size, sha256));
+      const sha256 = digest.digest("hex");
+      if (typeof announced === "string" && announced.toLowerCase() !== sha256) throw digestMismatch();
+      sendJson(call, await this.publish(part, mode, size, sha256));
     } catch (fault) {
-      await rm(part, { force: true });
-      throw fault;
+      if (part) await this.discard(part);
+      throw toFailure(fault, asked);
     }
   }
 
   /** A new name beside the target, on the same file system, with the folders above it. */
-  async part(path: string): Promise<string> {
-    const existing = await stat(path).catch(() => null);
-    if (existing?.isDirectory()) throw new RouseFailure("is_a_directory", `That is a folder: ${path}`);
-    await mkdir(dirname(path), { recursive: true });
-    return join(dirname(path), `.rouse-${randomBytes(6).toString("hex")}`);
+  async part(target: string): Promise<Part> {
+    const existing = await stat(target).catch(() => null);
+    if (existing?.isDirectory()) throw new RouseFailure("is_a_directory", `That is a folder: ${target}`);
+    if (existing && !existing.isFile()) throw new RouseFailure("invalid_path", `That is not a regular file: ${target}`);
+    const madeFolder = await mkdir(dirname(target), { recursive: true }).catch((fault: unknown) => {
+      // So the system says it when the folder is a file; of the target itself it would mean something else.
+      if (!(fault instanceof Error && "code" in fault && fault.code === "EEXIST")) throw fault;
+      throw new RouseFailure("not_a_directory", `That is no folder: ${dirname(target)}`);
+    });
+    return { path: join(dirname(target), `.rouse-${randomBytes(6).toString("hex")}`), target, madeFolder };
   }
 
   /** Put a finished part in place: synced, with its mode, and its name on the disk before the answer. */
-  async publish(
-    part: string,
-    path: string,
-    mode: string | null | undefined,
-    size: number,
-    sha256: string,
-  ): Promise<FileWritten> {
-    const before = await stat(path).catch(() => null);
-    if (mode) await chmod(part, Number.parseInt(mode, 8));
-    else if (before) await chmod(part, before.mode & 0o777);
-    await rename(part, path);
-    await syncFolder(dirname(path));
-    return { path, size, sha256 };
+  async publish(part: Part, mode: string | undefined, size: number, sha256: string): Promise<FileWritten> {
+    const { path, target, madeFolder } = part;
+    const before = await stat(target).catch(() => null);
+    if (mode !== undefined) await chmod(path, Number.parseInt(mode, 8));
+    else if (before) await chmod(path, before.mode & 0o777);
+    await rename(path, target);
+    await syncFolder(dirname(target));
+    if (madeFolder !== undefined) await syncFolder(dirname(madeFolder));
+    return { path: target, size, sha256 };
+  }
+
+  /** Leave nothing of a part behind, nor of the folders that were made for it alone. */
+  async discard({ path, target, madeFolder }: Part): Promise<void> {
+    await rm(path, { force: true });
+    if (madeFolder === undefined) return;
+    for (let folder = dirname(target); folder.length >= madeFolder.length; folder = dirname(folder)) {
+      const removed = await rmdir(folder).then(
+        () => true,
+        () => false,
+      );
+      if (!removed) return;
+    }
   }
 
   async list(call: Call): Promise<void> {
-    const root = this.resolve(call.query.get("path") ?? this.#home);
-    const depth = Number(call.query.get("depth") ?? 1);
-    const glob = call.query.get("glob");
-    const hidden = call.query.get("hidden") !== "false";
-    const limit = Number(call.query.get("limit") ?? LIST_LIMIT);
-    const data: FileEntry[] = [];
-    const walk = async (folder: string, level: number): Promise<void> => {
-      for (const name of (await readdir(folder)).toSorted()) {
-        if (data.length >= limit) return;
-        if (!hidden && name.startsWith(".")) continue;
-        const path = join(folder, name);
-        const entry = await entryOf(path).catch(() => null); // it went while we looked
-        if (!entry) continue;
-        if (glob === null || matchesGlob(relative(root, path), glob) || matchesGlob(name, glob)) data.push(entry);
-        if (entry.type === "directory" && level < (glob === null ? depth : Math.max(depth, 32)))
-          await walk(path, level + 1).catch(() => undefined);
-      }
+    const fields = new Fields(call.query);
+    const glob = fields.text("glob");
+    const asked = {
+      glob,
+      depth: fields.integer("depth", 1, 64) ?? (glob === undefined ? 1 : GLOB_DEPTH),
+      hidden: fields.oneOf("hidden", ["true", "false"]) !== "false",
+      limit: fields.integer("limit", 1, LIST_LIMIT) ?? LIST_LIMIT,
     };
-    await walk(root, 1);
-    sendJson(call, { data });
+    fields.check();
+    sendJson(call, { data: await walk(this.resolve(call.query.get("path") ?? this.#home), asked) });
   }
 
   async stat(call: Call): Promise<void> {
     const path = this.resolve(call.query.get("path"));
-    try {
-      sendJson(call, { ...(await entryOf(path)), exists: true });
-    } catch (fault) {
-      const code = (fault as NodeJS.ErrnoException).code;
-      if (code !== "ENOENT" && code !== "ENOTDIR") throw fault;
-      sendJson(call, { exists: false, path });
-    }
+    const entry = await orNull(entryOf(path));
+    sendJson(call, entry ? { ...entry, exists: true } : { exists: false, path });
   }
 
   async mkdir(call: Call): Promise<void> {
-    const body = await readJson(call);
-    const path = this.resolve(body["path"]);
-    const mode = text(body["mode"]);
-    await mkdir(path, { recursive: body["parents"] === true });
+    const fields = new Fields(await readJson(call));
+    const path = this.resolve(fields.text("path"));
+    const parents = fields.flag("parents");
+    const mode = fields.mode("mode");
+    fields.check();
+    await mkdir(path, { recursive: parents });
     if (mode !== undefined) await chmod(path, Number.parseInt(mode, 8));
     sendJson(call, await entryOf(path));
   }
 
   async remove(call: Call): Promise<void> {
-    const body = await readJson(call);
-    const path = this.resolve(body["path"]);
+    const fields = new Fields(await readJson(call));
+    const path = this.resolve(fields.text("path"));
+    const recursive = fields.flag("recursive");
+    fields.check();
     if (path === "/" || path === this.#home) throw new RouseFailure("invalid_path", "That folder can't be removed.");
-    const facts = await lstat(path).catch(() => null);
+    const facts = await orNull(lstat(path));
     if (!facts) return sendJson(call, { removed: false });
     if (!facts.isDirectory()) await unlink(path);
-    else if (body["recursive"] === true) await rm(path, { recursive: true });
+    else if (recursive) await rm(path, { recursive: true });
     else await rmdir(path);
     sendJson(call, { removed: true });
   }
 
   async rename(call: Call): Promise<void> {
-    const body = await readJson(call);
-    const from = this.resolve(body["from"]);
-    const to = this.resolve(body["to"]);
+    const fields = new Fields(await readJson(call));
+    const from = this.resolve(fields.text("from"));
+    const to = this.resolve(fields.text("to"));
+    const overwrite = fields.flag("overwrite");
+    fields.check();
     const source = await lstat(from);
-    if (body["overwrite"] === true) {
-      await rename(from, to);
-    } else if (source.isDirectory() || (await lstat(to).catch(() => null))) {
-      if (await lstat(to).catch(() => null)) throw new RouseFailure("file_exists", `That exists already: ${to}`);
-      await rename(from, to);
-    } else {
-      // A link fails where something exists, also when it came this moment; a rename would replace it.
-      await link(from, to);
-      await unlink(from);
+    const linked = !overwrite && !source.isDirectory() && (await linkTo(from, to));
+    if (linked) await unlink(from);
+    else {
+      if (!overwrite && (await orNull(lstat(to)))) throw new RouseFailure("file_exists", `That exists already: ${to}`);
+      await rename(from, to).catch((fault: NodeJS.ErrnoException) => {
+        if (fault.code !== "EXDEV") throw fault;
+        return this.#moveAcross(from, to);
+      });
     }
     sendJson(call, await entryOf(to));
   }
 
   async chmod(call: Call): Promise<void> {
-    const body = await readJson(call);
-    const path = this.resolve(body["path"]);
-    await chmod(path, Number.parseInt(text(body["mode"]) ?? "", 8));
+    const fields = new Fields(await readJson(call));
+    const path = this.resolve(fields.text("path"));
+    const mode = fields.mode("mode");
+    if (mode === undefined) fields.fault("mode", "missing");
+    fields.check();
+    await chmod(path, Number.parseInt(mode ?? "", 8));
     sendJson(call, await entryOf(path));
   }
+
+  /** To another file system: complete there under another name before it takes its place. */
+  async #moveAcross(from: string, to: string): Promise<void> {
+    const part = join(dirname(to), `.rouse-${randomBytes(6).toString("hex")}`);
+    try {
+      await cp(from, part, { recursive: true, preserveTimestamps: true, verbatimSymlinks: true });
+      await rename(part, to);
+    } catch (fault) {
+      await rm(part, { recursive: true, force: true });
+      throw fault;
+    }
+    await rm(from, { recursive: true });
+  }
+}
+
+export function digestMismatch(): RouseFailure {
+  return new RouseFailure("digest_mismatch", "The bytes that arrived do not have the digest that was announced.");
 }
 
 /** A link is written through, as an editor would. */
@@ -218,45 +249,44 @@ export async function realTarget(path: string): Promise<string> {
   throw new RouseFailure("invalid_path", `The path leads in a circle of links: ${path}`);
 }
 
-export async function syncFolder(path: string): Promise<void> {
+/** A write may take less than it was given. */
+export async function writeAll(handle: FileHandle, data: Buffer, position: number): Promise<void> {
+  for (let done = 0; done < data.length;) {
+    const { bytesWritten } = await handle.write(data, done, data.length - done, position + done);
+    done += bytesWritten;
+  }
+}
+
+async function syncFolder(path: string): Promise<void> {
   const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
   await handle.sync().finally(() => handle.close());
 }
 
-async function entryOf(path: string): Promise<FileEntry> {
-  const facts = await lstat(path);
-  const type = facts.isFile()
-    ? "file"
-    : facts.isDirectory()
-      ? "directory"
-      : facts.isSymbolicLink()
-        ? "symlink"
-        : "other";
-  const [owner, group] = await Promise.all([nameOf("/etc/passwd", facts.uid), nameOf("/etc/group", facts.gid)]);
-  return {
-    name: basename(path),
-    path,
-    type,
-    size: facts.size,
-    mode: (facts.mode & 0o7777).toString(8).padStart(4, "0"),
-    modifiedAt: facts.mtime.toISOString(),
-    uid: facts.uid,
-    gid: facts.gid,
-    ...(owner === undefined ? {} : { owner }),
-    ...(group === undefined ? {} : { group }),
-    ...(type === "symlink" ? { symlinkTarget: await readlink(path) } : {}),
-  };
+/** null for what does not exist. */
+async function orNull<T>(looked: Promise<T>): Promise<T | null> {
+  return looked.catch((fault: NodeJS.ErrnoException) => {
+    if (fault.code === "ENOENT" || fault.code === "ENOTDIR") return null;
+    throw fault;
+  });
 }
 
-const names = new Map<string, { readMs: number; byId: Map<number, string> }>();
-
-/** Users and groups may change while the agent runs, but not for every entry of a listing. */
-async function nameOf(file: string, id: number): Promise<string | undefined> {
-  let known = names.get(file);
-  if (!known || Date.now() - known.readMs > 5000) {
-    const lines = (await readFile(file, "utf8").catch(() => "")).split("\n").map((line) => line.split(":"));
-    known = { readMs: Date.now(), byId: new Map(lines.map((fields) => [Number(fields[2]), fields[0] ?? ""])) };
-    names.set(file, known);
+/**
+ * A link fails where something exists, also when it came this moment; a rename would replace it. Answers false where
+ * the system does not allow the link (another file system, another owner) and a check must do.
+ */
+async function linkTo(from: string, to: string): Promise<boolean> {
+  try {
+    await link(from, to);
+    return true;
+  } catch (fault) {
+    const { code } = fault as NodeJS.ErrnoException;
+    if (code === "EEXIST") throw new RouseFailure("file_exists", `That exists already: ${to}`);
+    if (code === "EXDEV" || code === "EPERM" || code === "EMLINK" || code === "EOPNOTSUPP") return false;
+    throw toFailure(fault, code === "ENOENT" || code === "EACCES" ? to : undefined);
   }
-  return known.byId.get(id);
+}
+
+function tooLarge(): RouseFailure {
+  const limit = guestLimits.chunkBytes;
+  return new RouseFailure("payload_too_large", `One write has at most ${limit} bytes; larger files are uploads.`);
 }

@@ -1,20 +1,52 @@
 /** Requests and answers of the guest agent. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { errorBody, RouseFailure, statusOf } from "../../sdk/contract/error-codes.ts";
+import { errorBody, RouseFailure, statusOf, type ErrorCode } from "../../sdk/contract/error-codes.ts";
 
 /** Largest JSON body; stdin of a command is part of one. */
-const BODY_LIMIT = 8 * 1_048_576;
+const BODY_LIMIT = 16 * 1_048_576;
 
-export interface Call {
+export class Call {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly method: string;
   readonly path: string;
-  readonly query: URLSearchParams;
-  /** Aborted when the caller is gone. */
-  readonly gone: AbortSignal;
+  readonly #search: string;
+  #query: URLSearchParams | null = null;
+  #gone: AbortController | null = null;
+
+  constructor(req: IncomingMessage, res: ServerResponse) {
+    this.req = req;
+    this.res = res;
+    this.method = req.method ?? "GET";
+    const url = req.url ?? "/";
+    const mark = url.indexOf("?");
+    this.path = mark < 0 ? url : url.slice(0, mark);
+    this.#search = mark < 0 ? "" : url.slice(mark + 1);
+    if (this.requestId !== undefined) res.setHeader("x-request-id", this.requestId);
+  }
+
+  get query(): URLSearchParams {
+    return (this.#query ??= new URLSearchParams(this.#search));
+  }
+
+  get requestId(): string | undefined {
+    const id = this.req.headers["x-request-id"];
+    return typeof id === "string" ? id : undefined;
+  }
+
+  /** Aborted when the answer is over or its reader gone. */
+  get gone(): AbortSignal {
+    if (!this.#gone) {
+      const gone = new AbortController();
+      this.#gone = gone;
+      if (this.res.destroyed) gone.abort();
+      else this.res.once("close", () => gone.abort());
+    }
+    return this.#gone.signal;
+  }
 }
 
+/** @throws RouseFailure `invalid_request`, `payload_too_large` */
 export async function readJson(call: Call): Promise<Record<string, unknown>> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -30,38 +62,35 @@ export async function readJson(call: Call): Promise<Record<string, unknown>> {
   } catch (fault) {
     throw new RouseFailure("invalid_request", "The body is not JSON.", { cause: fault });
   }
-  if (typeof json !== "object" || json === null || Array.isArray(json))
+  if (typeof json !== "object" || json === null || Array.isArray(json)) {
     throw new RouseFailure("invalid_request", "The body is not a JSON object.");
+  }
   return json as Record<string, unknown>;
 }
 
-export function sendJson(call: Call, body: object, headers: Record<string, string> = {}): void {
-  const text = JSON.stringify(body);
-  call.res.writeHead(200, {
-    "content-type": "application/json; charset=utf-8",
-    "content-length": Buffer.byteLength(text),
-    ...headers,
-  });
-  call.res.end(text);
+export function sendJson(call: Call, body: object): void {
+  send(call, 200, JSON.stringify(body));
 }
 
 export function sendFailure(call: Call, fault: unknown): void {
-  const failure = toFailure(fault);
   if (call.res.headersSent) {
     call.res.destroy();
     return;
   }
-  const requestId = call.req.headers["x-request-id"];
-  const text = JSON.stringify(errorBody(failure, typeof requestId === "string" ? requestId : undefined));
-  call.res.writeHead(statusOf(failure.code), {
-    "content-type": "application/json; charset=utf-8",
-    "content-length": Buffer.byteLength(text),
-  });
-  call.res.end(text);
+  const failure = toFailure(fault);
+  send(call, statusOf(failure.code), JSON.stringify(errorBody(failure, call.requestId)));
   call.req.resume();
 }
 
-/** A stream of JSON lines. `send` resolves when the reader can take more. */
+function send({ res }: Call, status: number, text: string): void {
+  res.writeHead(status, {
+    "content-type": "application/json; charset=utf-8",
+    "content-length": Buffer.byteLength(text),
+  });
+  res.end(text);
+}
+
+/** A stream of JSON lines; its headers go at once. */
 export class Lines {
   readonly #call: Call;
 
@@ -71,18 +100,24 @@ export class Lines {
     call.res.flushHeaders();
   }
 
-  async send(event: object): Promise<void> {
-    const { res, gone } = this.#call;
-    if (gone.aborted) return;
-    if (res.write(`${JSON.stringify(event)}\n`)) return;
-    await new Promise<void>((resolve) => {
+  /** Answers whether the reader takes more now; if not, wait for `drained`. */
+  write(event: object): boolean {
+    const { res } = this.#call;
+    return res.destroyed || res.write(`${JSON.stringify(event)}\n`);
+  }
+
+  /** Resolves when the reader takes more, or is gone. */
+  drained(): Promise<void> {
+    const { res } = this.#call;
+    if (res.destroyed || !res.writableNeedDrain) return Promise.resolve();
+    return new Promise((resolve) => {
       const done = () => {
         res.off("drain", done);
-        gone.removeEventListener("abort", done);
+        res.off("close", done);
         resolve();
       };
       res.on("drain", done);
-      gone.addEventListener("abort", done);
+      res.on("close", done);
     });
   }
 
@@ -91,43 +126,33 @@ export class Lines {
   }
 }
 
-const errnoCodes: Record<string, [code: ConstructorParameters<typeof RouseFailure>[0], text: string]> = {
+const errnoCodes: Record<string, [code: ErrorCode, text: string]> = {
   ENOENT: ["file_not_found", "There is no such file or folder"],
   EISDIR: ["is_a_directory", "That is a folder"],
   ENOTDIR: ["not_a_directory", "A part of the path is not a folder"],
   EACCES: ["file_access_denied", "The guest user may not do that"],
   EPERM: ["file_access_denied", "The guest user may not do that"],
   EROFS: ["file_access_denied", "That file system is read-only"],
+  ETXTBSY: ["file_access_denied", "That program runs just now"],
+  EBUSY: ["file_access_denied", "That is in use by the system"],
   EEXIST: ["file_exists", "That exists already"],
   ENOTEMPTY: ["directory_not_empty", "The folder is not empty"],
   ENOSPC: ["disk_full", "The disk is full"],
   EDQUOT: ["disk_full", "The disk is full"],
+  EFBIG: ["disk_full", "The file is larger than the file system allows"],
   ENAMETOOLONG: ["invalid_path", "The path or a name in it is too long"],
   ELOOP: ["invalid_path", "The path leads in a circle of links"],
   EINVAL: ["invalid_path", "The path can't be used like that"],
+  ENXIO: ["invalid_path", "That is not a regular file"],
 };
 
-export function toFailure(fault: unknown): RouseFailure {
+/** `path`: what the caller asked for, when the system's error names a file of ours. */
+export function toFailure(fault: unknown, path?: string): RouseFailure {
   if (fault instanceof RouseFailure) return fault;
   if (fault instanceof Error && "code" in fault && typeof fault.code === "string") {
-    const known = errnoCodes[fault.code];
-    if (known)
-      return new RouseFailure(
-        known[0],
-        "path" in fault && typeof fault.path === "string" ? `${known[1]}: ${fault.path}` : `${known[1]}.`,
-      );
+    const [code, meaning] = errnoCodes[fault.code] ?? [];
+    const where = path ?? ("path" in fault && typeof fault.path === "string" ? fault.path : undefined);
+    if (code) return new RouseFailure(code, where === undefined ? `${meaning}.` : `${meaning}: ${where}`);
   }
   return new RouseFailure("guest_failed", "The guest agent failed.", { cause: fault });
-}
-
-export function text(value: unknown): string | undefined {
-  return typeof value === "string" ? value : undefined;
-}
-
-export function number(value: unknown): number | undefined {
-  return typeof value === "number" ? value : undefined;
-}
-
-export function record(value: unknown): Record<string, string> | undefined {
-  return typeof value === "object" && value !== null ? (value as Record<string, string>) : undefined;
 }

@@ -1,325 +1,83 @@
-/** The code interpreter: contexts, each a real Jupyter kernel behind a small bridge (`interpreter.py`). */
-import { spawn, type ChildProcess } from "node:child_process";
+/** Routes of the code interpreter: contexts, each a real Jupyter kernel. */
 import { randomBytes } from "node:crypto";
-import { createInterface } from "node:readline";
-import { RouseFailure } from "../../sdk/contract/error-codes.ts";
-import type { Context as ContextInfo, Execution } from "../../sdk/contract/guest.ts";
-import { Lines, number, readJson, record, sendJson, text, type Call } from "./http.ts";
+import { RouseFailure, hintOf, statusOf } from "../../sdk/contract/error-codes.ts";
+import { guestLimits } from "../../sdk/contract/guest-limits.ts";
+import type { Execution } from "../../sdk/contract/guest.ts";
+import { Fields } from "./fields.ts";
+import { Lines, readJson, sendJson, toFailure, type Call } from "./http.ts";
+import { Kernel } from "./kernel.ts";
 import type { Processes } from "./processes.ts";
+import { Replays } from "./replays.ts";
 
 const DEFAULT_CONTEXT = "python";
-/** Text of one stream, and of all results, that an answer holds, bytes. */
-const KEPT_BYTES = 1_048_576;
-/** After an interrupt that does not help, the kernel is ended, ms. */
-const INTERRUPT_GRACE_MS = 10_000;
 /** Keys whose execution is remembered; executions can be large, and retries come soon. */
 const KEYS_KEPT = 64;
-const START_LIMIT_MS = 600_000;
 
-type BridgeEvent =
-  | { k: "ready" | "dead" }
-  | { k: "start"; n: number | null }
-  | { k: "stdout" | "stderr"; text: string }
-  | { k: "result"; main: boolean; data: Record<string, unknown>; refs: Record<string, unknown> }
-  | { k: "error"; name: string; value: string; traceback: string }
-  | { k: "done"; status: "ok" | "error" | "interrupted"; n: number | null };
-
-interface ContextOptions {
-  readonly cwd: string;
-  readonly env: Record<string, string> | undefined;
-}
-
-/** One kernel and the queue in front of it. */
-class Context {
-  readonly id: string;
-  readonly options: ContextOptions;
-  readonly #python: string;
-  readonly #script: string;
-  readonly #environment: () => Record<string, string>;
-  #child: ChildProcess | null = null;
-  #ready: Promise<void> | null = null;
-  #listener: ((event: BridgeEvent) => void) | null = null;
-  #startedMs = 0;
-  #tail: Promise<unknown> = Promise.resolve();
-  state: ContextInfo["state"] = "starting";
-
-  constructor(
-    id: string,
-    options: ContextOptions,
-    python: string,
-    script: string,
-    environment: () => Record<string, string>,
-  ) {
-    this.id = id;
-    this.options = options;
-    this.#python = python;
-    this.#script = script;
-    this.#environment = environment;
-  }
-
-  /** Start the kernel unless it runs. Answers whether it had to. */
-  async ensure(): Promise<boolean> {
-    if (this.#ready) {
-      await this.#ready;
-      return false;
-    }
-    this.#ready = this.#start();
-    this.#ready.catch(() => {
-      this.#ready = null;
-    });
-    await this.#ready;
-    return true;
-  }
-
-  /** One run at a time, in the order they came. */
-  run(
-    code: string,
-    timeoutMs: number,
-    gone: AbortSignal | null,
-    emit: (event: object) => Promise<void>,
-  ): Promise<Execution> {
-    const run = this.#tail.then(() => this.#run(code, timeoutMs, gone, emit));
-    this.#tail = run.catch(() => undefined);
-    return run;
-  }
-
-  interrupt(): boolean {
-    if (this.state !== "busy") return false;
-    this.#send({ op: "interrupt" });
-    return true;
-  }
-
-  end(): void {
-    this.#child?.kill("SIGKILL");
-    // The kernel is the bridge's child, in its group.
-    if (this.#child?.pid !== undefined) killGroup(this.#child.pid);
-    this.#child = null;
-    this.#ready = null;
-    this.state = "dead";
-    this.#listener?.({ k: "dead" });
-  }
-
-  info(): ContextInfo {
-    return {
-      id: this.id,
-      language: "python",
-      processId: `kernel-${this.#child?.pid ?? 0}`,
-      cwd: this.options.cwd,
-      state: this.state,
-      startedAt: this.#startedMs,
-    };
-  }
-
-  async #start(): Promise<void> {
-    this.state = "starting";
-    this.#startedMs = Date.now();
-    const env = {
-      ...this.#environment(),
-      PYDEVD_DISABLE_FILE_VALIDATION: "1",
-      MPLBACKEND: "module://matplotlib_inline.backend_inline",
-    };
-    const child = spawn(this.#python, ["-u", this.#script], {
-      cwd: this.options.cwd,
-      env,
-      detached: true,
-      stdio: ["pipe", "pipe", "pipe"],
-    });
-    this.#child = child;
-    let errors = "";
-    child.stderr.on("data", (chunk: Buffer) => (errors = (errors + chunk.toString()).slice(-2000)));
-    child.stdin.on("error", () => undefined);
-    await new Promise<void>((resolve, reject) => {
-      const failed = (why: string) =>
-        reject(new RouseFailure("interpreter_failed", `The kernel did not start: ${why}`));
-      const limit = setTimeout(() => {
-        killGroup(child.pid ?? 0);
-        failed("it took too long");
-      }, START_LIMIT_MS);
-      child.once("error", (fault) => failed(fault.message));
-      child.once("close", () => {
-        clearTimeout(limit);
-        failed(errors.trim().split("\n").at(-1) ?? "");
-        if (this.#child !== child) return;
-        this.#child = null;
-        this.#ready = null;
-        this.state = "dead";
-        this.#listener?.({ k: "dead" });
-      });
-      createInterface({ input: child.stdout }).on("line", (line) => {
-        const event = JSON.parse(line) as BridgeEvent;
-        if (event.k === "ready") {
-          clearTimeout(limit);
-          this.state = "idle";
-          resolve();
-        } else if (event.k === "dead") {
-          this.end();
-        } else this.#listener?.(event);
-      });
-    });
-  }
-
-  async #run(
-    code: string,
-    timeoutMs: number,
-    gone: AbortSignal | null,
-    emit: (event: object) => Promise<void>,
-  ): Promise<Execution> {
-    const contextStarted = await this.ensure();
-    const began = performance.now();
-    const kept = new Kept();
-    let count: number | null = null;
-    let timedOut = false;
-    let failure: Execution["error"] = null;
-    let status: Execution["status"] = "ok";
-    let grace: NodeJS.Timeout | undefined;
-    const stop = () => {
-      this.interrupt();
-      grace = setTimeout(() => this.end(), INTERRUPT_GRACE_MS);
-    };
-    const limit =
-      timeoutMs > 0
-        ? setTimeout(() => {
-            timedOut = true;
-            stop();
-          }, timeoutMs)
-        : undefined;
-    gone?.addEventListener("abort", stop);
-    this.state = "busy";
-    await new Promise<void>((resolve) => {
-      this.#listener = (event) => {
-        switch (event.k) {
-          case "start":
-            count = event.n;
-            void emit(event);
-            return;
-          case "stdout":
-          case "stderr":
-            kept.write(event.k, event.text);
-            void emit(event);
-            return;
-          case "result":
-            kept.result(event);
-            void emit(event);
-            return;
-          case "error":
-            failure = { name: event.name, value: event.value, traceback: event.traceback };
-            void emit(event);
-            return;
-          case "done":
-            status = timedOut ? "timeout" : event.status;
-            count ??= event.n;
-            resolve();
-            return;
-          default:
-            status = timedOut ? "timeout" : "lost";
-            resolve();
-        }
-      };
-      this.#send({ op: "run", code });
-    });
-    this.#listener = null;
-    clearTimeout(limit);
-    clearTimeout(grace);
-    gone?.removeEventListener("abort", stop);
-    if (this.#child) this.state = "idle";
-    return {
-      id: `run-${randomBytes(6).toString("hex")}`,
-      contextId: this.id,
-      language: "python",
-      executionCount: count,
-      status,
-      ...kept.parts(),
-      error: failure,
-      durationMs: Math.round(performance.now() - began),
-      contextStarted,
-      lostBytes: 0,
-    };
-  }
-
-  #send(request: object): void {
-    this.#child?.stdin?.write(`${JSON.stringify(request)}\n`);
-  }
-}
-
-/** What an answer holds of a run: the beginning of each stream, and results up to a limit. */
-class Kept {
-  readonly #text = { stdout: "", stderr: "" };
-  readonly #dropped = { stdout: 0, stderr: 0, results: 0 };
-  readonly #results: Execution["results"] = [];
-  #resultBytes = 0;
-
-  write(stream: "stdout" | "stderr", data: string): void {
-    const room = KEPT_BYTES - this.#text[stream].length;
-    this.#text[stream] += data.slice(0, Math.max(0, room));
-    this.#dropped[stream] += Math.max(0, data.length - Math.max(0, room));
-  }
-
-  result({ main, data, refs }: Execution["results"][number]): void {
-    const size = JSON.stringify(data).length;
-    // An image may be large by itself; what must not grow without end is their number.
-    if (this.#resultBytes + size > 16 * KEPT_BYTES) {
-      this.#dropped.results += size;
-      return;
-    }
-    this.#resultBytes += size;
-    this.#results.push({ main, data, refs });
-  }
-
-  parts(): Pick<Execution, "stdout" | "stderr" | "results" | "overflow"> {
-    const overflow = Object.entries(this.#dropped)
-      .filter(([, dropped]) => dropped > 0)
-      .map(([stream, dropped]) => ({
-        stream,
-        path: null,
-        bytes: dropped + (stream === "results" ? this.#resultBytes : KEPT_BYTES),
-        dropped,
-      }));
-    return { ...this.#text, results: this.#results, overflow };
-  }
+export interface InterpreterOptions {
+  readonly processes: Processes;
+  /** A place of the agent's own, for sockets. */
+  readonly folder: string;
+  readonly python: string;
+  /** Path of `interpreter.py`. */
+  readonly bridge: string;
+  readonly identity: () => string;
 }
 
 export class Interpreter {
-  readonly #processes: Processes;
-  readonly #python: string;
-  readonly #script: string;
-  readonly #contexts = new Map<string, Context>();
-  readonly #keys = new Map<string, { fingerprint: string; execution: Promise<Execution> }>();
-  /** Runs under way. */
+  readonly #options: InterpreterOptions;
+  readonly #contexts = new Map<string, Kernel>();
+  readonly #runs = new Replays<Promise<Execution>>(KEYS_KEPT);
+  readonly #created = new Replays<Promise<Kernel>>(KEYS_KEPT);
+  #preloaded = false;
+  /** Runs under way or queued. */
   runs = 0;
-  /** The default context was started ahead and has its libraries loaded. */
-  ready = false;
 
-  constructor(processes: Processes, python: string, script: string) {
-    this.#processes = processes;
-    this.#python = python;
-    this.#script = script;
+  constructor(options: InterpreterOptions) {
+    this.#options = options;
+  }
+
+  /** The default context was started ahead with its libraries, and is there still. */
+  get ready(): boolean {
+    const state = this.#contexts.get(DEFAULT_CONTEXT)?.state;
+    return this.#preloaded && (state === "idle" || state === "busy");
   }
 
   async preload(): Promise<void> {
-    await this.#context(DEFAULT_CONTEXT).ensure();
-    this.ready = true;
+    await this.#context(DEFAULT_CONTEXT).ensure(true);
+    this.#preloaded = true;
   }
 
   async run(call: Call): Promise<void> {
     const body = await readJson(call);
-    const code = text(body["code"]);
-    if (code === undefined) throw new RouseFailure("invalid_request", "code is missing.");
-    const timeoutMs = number(body["timeoutMs"]) ?? 0;
-    const context = this.#context(text(body["context"]) ?? DEFAULT_CONTEXT);
-    const lines = body["stream"] === true ? new Lines(call) : null;
-    const gone = body["interruptOnDisconnect"] === true ? call.gone : null;
+    const fields = new Fields(body);
+    const code = fields.text("code");
+    const timeoutMs = fields.integer("timeoutMs", 0, guestLimits.execTimeoutMsMax) ?? 0;
+    const id = fields.text("context") ?? DEFAULT_CONTEXT;
+    const stream = fields.flag("stream");
+    const gone = fields.flag("interruptOnDisconnect") ? call.gone : null;
+    fields.oneOf("language", ["python"]);
+    if (code === undefined) fields.fault("code", "missing");
+    fields.check();
+    const context = this.#context(id);
+    const lines = stream ? new Lines(call) : null;
+    const emit = (event: object) => (lines && !lines.write(event) ? lines.drained() : undefined);
     this.runs++;
     try {
-      const execution = await this.#once(call, body, () =>
-        context.run(code, timeoutMs, gone, async (event) => lines?.send(event)),
-      );
-      if (!lines) return sendJson(call, execution);
-      await lines.send({ k: "end" });
-      await lines.send({ k: "execution", execution });
+      const once = this.#runs.once(call, body, () => context.run({ code: code ?? "", timeoutMs, gone, emit }));
+      const execution = await once.value.catch((fault: unknown) => {
+        once.forget(); // no code ran: a retry may
+        throw fault;
+      });
+      const answer = once.replayed ? { ...execution, replayed: true } : execution;
+      if (!lines) return sendJson(call, answer);
+      lines.write({ k: "end" });
+      lines.write({ k: "execution", execution: answer });
       lines.end();
     } catch (fault) {
-      if (!lines || !(fault instanceof RouseFailure)) throw fault;
-      await lines.send({ k: "failure", code: fault.code, message: fault.message, hint: null });
+      if (!lines) throw fault;
+      const { code: reason, message } = toFailure(fault);
+      const about = { hint: hintOf(reason), status: statusOf(reason) };
+      lines.write({ k: "failure", code: reason, message, ...about, requestId: call.requestId });
       lines.end();
     } finally {
       this.runs--;
@@ -332,68 +90,63 @@ export class Interpreter {
 
   async create(call: Call): Promise<void> {
     const body = await readJson(call);
-    const id = text(body["id"]) ?? `context-${randomBytes(4).toString("hex")}`;
-    if (this.#contexts.has(id)) throw new RouseFailure("conflict", `There is a context ${id} already.`);
-    const context = this.#context(id, { cwd: this.#processes.path(text(body["cwd"])), env: record(body["env"]) });
-    await context.ensure();
-    sendJson(call, context.info());
+    const fields = new Fields(body);
+    const id = fields.text("id") ?? `context-${randomBytes(4).toString("hex")}`;
+    const cwd = fields.text("cwd");
+    const env = fields.env("env");
+    fields.oneOf("language", ["python"]);
+    if (!/^[a-z0-9][a-z0-9-]{0,62}$/.test(id)) fields.fault("id", "expected 1-63 of a-z 0-9 -, not starting with -");
+    fields.check();
+    const once = this.#created.once(call, body, async () => {
+      if (this.#contexts.has(id)) throw new RouseFailure("conflict", `There is a context ${id} already.`);
+      const context = this.#add(id, cwd, env);
+      try {
+        await context.ensure();
+        return context;
+      } catch (fault) {
+        this.#contexts.delete(id);
+        throw fault;
+      }
+    });
+    const context = await once.value.catch((fault: unknown) => {
+      once.forget();
+      throw fault;
+    });
+    sendJson(call, { ...context.info(), ...(once.replayed ? { replayed: true } : {}) });
   }
 
   async restart(call: Call, id: string): Promise<void> {
-    const context = this.#get(id);
+    const context = this.#context(id);
     context.end();
     await context.ensure();
     sendJson(call, context.info());
   }
 
   interrupt(call: Call, id: string): void {
-    sendJson(call, { interrupted: this.#get(id).interrupt() });
+    sendJson(call, { interrupted: this.#context(id).interrupt() });
   }
 
   remove(call: Call, id: string): void {
-    const context = this.#contexts.get(id);
-    context?.end();
+    this.#contexts.get(id)?.remove();
     sendJson(call, { deleted: this.#contexts.delete(id) });
   }
 
-  /** A repeated call gets the execution of the first: code never runs twice under one key. */
-  #once(call: Call, body: object, run: () => Promise<Execution>): Promise<Execution> {
-    const key = call.req.headers["idempotency-key"];
-    if (typeof key !== "string") return run();
-    const fingerprint = JSON.stringify(body);
-    const known = this.#keys.get(key);
-    if (known && known.fingerprint !== fingerprint)
-      throw new RouseFailure("idempotency_key_reused", "This Idempotency-Key belongs to another request.");
-    if (known) return known.execution;
-    const execution = run();
-    this.#keys.set(key, { fingerprint, execution });
-    const oldest = this.#keys.keys().next().value;
-    if (this.#keys.size > KEYS_KEPT && oldest !== undefined) this.#keys.delete(oldest);
-    return execution;
-  }
-
-  #get(id: string): Context {
-    const context = this.#contexts.get(id);
-    if (!context) throw new RouseFailure("context_not_found", `There is no context ${id}.`);
-    return context;
-  }
-
-  /** The context of that id; the default one is made when it is first used. */
-  #context(id: string, options?: ContextOptions): Context {
+  /**
+   * The context of that id; the default one is made when it is first used.
+   * @throws RouseFailure `context_not_found`
+   */
+  #context(id: string): Kernel {
     const known = this.#contexts.get(id);
     if (known) return known;
-    if (!options && id !== DEFAULT_CONTEXT) return this.#get(id);
-    const made = options ?? { cwd: this.#processes.path(undefined), env: undefined };
-    const context = new Context(id, made, this.#python, this.#script, () => this.#processes.environment(made.env));
-    this.#contexts.set(id, context);
-    return context;
+    if (id !== DEFAULT_CONTEXT) throw new RouseFailure("context_not_found", `There is no context ${id}.`);
+    return this.#add(id, undefined, undefined);
   }
-}
 
-function killGroup(pid: number): void {
-  try {
-    if (pid > 0) process.kill(-pid, "SIGKILL");
-  } catch {
-    // it is gone
+  #add(id: string, cwd: string | undefined, env: Record<string, string> | undefined): Kernel {
+    const { processes, folder, python, bridge, identity } = this.#options;
+    const environment = () => processes.environment(env);
+    const kernel = new Kernel(id, { cwd: processes.path(cwd), folder, python, bridge, identity, environment });
+    this.#contexts.set(id, kernel);
+    return kernel;
   }
 }

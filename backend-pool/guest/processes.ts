@@ -1,80 +1,111 @@
 /** Commands and background processes: started, fed, signalled, remembered. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { closeSync, openSync, readSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { constants } from "node:os";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
+import type { Readable } from "node:stream";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { guestLimits } from "../../sdk/contract/guest-limits.ts";
 import type { Process as ProcessInfo } from "../../sdk/contract/guest.ts";
 import { OutputLog, type Stream } from "./output.ts";
+import { PipePool, type OutputPipe } from "./pipes.ts";
 
 export interface StartRequest {
-  readonly command?: string;
-  readonly argv?: readonly string[];
-  readonly cwd?: string;
-  readonly env?: Record<string, string>;
-  /** Bytes for stdin, which is closed after them. */
-  readonly stdin?: Buffer;
+  readonly command?: string | undefined;
+  readonly argv?: readonly string[] | undefined;
+  readonly cwd?: string | undefined;
+  readonly env?: Record<string, string> | undefined;
+  /** Bytes for stdin, which ends after them unless `keepStdin`. */
+  readonly stdin?: Buffer | undefined;
   /** Keep stdin open for `write`. */
   readonly keepStdin: boolean;
   readonly timeoutMs: number | null;
   readonly outputEncoding: "utf8" | "base64";
+  /** Bytes of the beginning of each stream to keep besides the newest. */
+  readonly headBytes: number;
 }
 
-/** After a command ended, how long what it wrote may still be on its way, ms. Its background children may live on. */
-const DRAIN_MS = 50;
-/** Bytes that a connected reader may be behind before the process waits for it. */
+/** After a command ended, how long its children may still write before its answer goes, ms. They may live on. */
+const GRACE_MS = 50;
+/** Bytes that a reader may be behind before the process waits for it. */
 const AHEAD_BYTES = 524_288;
+/** How long a process waits for a reader whose connection broke, ms. */
+const READER_GONE_MS = 10_000;
 /** Bytes of stdin that wait for the process before more is refused. */
 const STDIN_BYTES = 1_048_576;
+/** After SIGKILL at a time limit, how long until the answer goes without the process, ms. */
+const KILL_MS = 5000;
 
 export class GuestProcess {
   readonly id: string;
-  readonly log = new OutputLog();
+  readonly log: OutputLog;
   readonly outputEncoding: "utf8" | "base64";
   readonly startedMs = Date.now();
   readonly #began = performance.now();
   readonly #request: StartRequest;
   readonly #cwd: string;
   readonly #child: ChildProcess;
+  readonly #pipes: PipePool;
+  readonly #sources: Source[];
   readonly #ended = Promise.withResolvers<void>();
-  readonly #readers = new Map<object, number>();
+  /** Places of readers, and for one whose connection broke the timer that ends the wait for it. */
+  readonly #readers = new Map<object, { cursor: number; gone: NodeJS.Timeout | null }>();
   #timer: NodeJS.Timeout | undefined;
   #stdinOffset = 0;
+  #exit: { exitCode: number | null; state: GuestProcess["state"] } | null = null;
   state: "running" | "exited" | "killed" | "timed_out" = "running";
   exitCode: number | null = null;
   timedOut = false;
   endedMs: number | null = null;
   durationMs = 0;
 
-  constructor(id: string, request: StartRequest, cwd: string, env: Record<string, string>) {
+  /** @throws RouseFailure `invalid_request` when the system takes no such command line */
+  constructor(
+    id: string,
+    request: StartRequest,
+    cwd: string,
+    env: Record<string, string>,
+    pipes: PipePool,
+    folder: string,
+  ) {
     this.id = id;
     this.#request = request;
     this.#cwd = cwd;
+    this.#pipes = pipes;
+    this.log = new OutputLog(guestLimits.outputBytes, request.headBytes);
     this.outputEncoding = request.outputEncoding;
-    const [program, ...args] = request.argv ?? ["/bin/bash", "-c", request.command ?? ""];
+    const [program = "", ...args] = request.argv ?? ["/bin/bash", "-c", request.command ?? ""];
+    const made = [pipes.take(), pipes.take()] as const;
+    const input = request.keepStdin || request.stdin === undefined ? null : stdinFile(folder, id, request.stdin);
     const wantsStdin = request.keepStdin || request.stdin !== undefined;
-    this.#child = spawn(program ?? "", args, {
-      cwd,
-      env,
-      // A group of its own, so that signals and time limits reach what it started, too.
-      detached: true,
-      stdio: [wantsStdin ? "pipe" : "ignore", "pipe", "pipe"],
-    });
-    this.#read("stdout");
-    this.#read("stderr");
-    this.#child.stdin?.on("error", () => undefined); // it may close its stdin early
-    if (request.stdin !== undefined && !request.keepStdin) this.#child.stdin?.end(request.stdin);
-    else if (request.stdin !== undefined) this.#child.stdin?.write(request.stdin);
-    this.#stdinOffset = request.keepStdin ? (request.stdin?.length ?? 0) : 0;
+    try {
+      this.#child = spawn(program, args, {
+        cwd,
+        env,
+        // A group of its own, so that signals and time limits reach what it started, too.
+        detached: true,
+        stdio: [input ?? (wantsStdin ? "pipe" : "ignore"), made[0]?.writeFd ?? "pipe", made[1]?.writeFd ?? "pipe"],
+      });
+    } catch (fault) {
+      for (const pipe of made) pipe?.reader.destroy();
+      const { code } = fault as NodeJS.ErrnoException;
+      if (code !== "E2BIG") throw fault;
+      throw new RouseFailure("invalid_request", "The arguments and variables are longer than the system allows.");
+    } finally {
+      for (const pipe of made) if (pipe) closeSync(pipe.writeFd);
+      if (input !== null) closeSync(input);
+    }
+    this.#sources = [this.#read("stdout", made[0]), this.#read("stderr", made[1])];
+    const { stdin } = this.#child;
+    stdin?.on("error", () => undefined); // it may close its stdin early
+    if (request.stdin !== undefined && request.keepStdin) {
+      stdin?.write(request.stdin);
+      this.#stdinOffset = request.stdin.length;
+    } else if (request.stdin !== undefined) stdin?.end(request.stdin);
     this.#child.once("error", (fault: NodeJS.ErrnoException) => this.#notStarted(fault));
     this.#child.once("exit", (code, signal) => this.#exited(code, signal));
-    if (request.timeoutMs !== null) {
-      this.#timer = setTimeout(() => {
-        this.timedOut = true;
-        this.kill("SIGKILL");
-      }, request.timeoutMs);
-    }
+    if (request.timeoutMs !== null) this.#timer = setTimeout(() => this.#timeUp(), request.timeoutMs);
   }
 
   /** Resolves when it ended and its output is in the log. */
@@ -84,20 +115,16 @@ export class GuestProcess {
 
   /** @throws RouseFailure `not_running` */
   kill(signal: NodeJS.Signals): void {
-    const { pid } = this.#child;
-    if (this.state !== "running" || pid === undefined) throw new RouseFailure("not_running", "The process has ended.");
-    try {
-      process.kill(-pid, signal);
-    } catch {
-      // it ended this moment
-    }
+    if (this.state !== "running" || this.#exit) throw new RouseFailure("not_running", "The process has ended.");
+    this.#signal(signal);
   }
 
   /** Bytes for stdin at an offset, so that a retry is not written twice. Answers the new total. */
   write(offset: number, data: Buffer, eof: boolean): number {
     const { stdin } = this.#child;
-    if (!this.#request.keepStdin || !stdin)
+    if (!this.#request.keepStdin || !stdin) {
       throw new RouseFailure("invalid_request", 'This process has no open stdin; start it with stdinMode "pipe".');
+    }
     if (offset > this.#stdinOffset) {
       throw new RouseFailure(
         "invalid_request",
@@ -106,7 +133,7 @@ export class GuestProcess {
     }
     const fresh = data.subarray(this.#stdinOffset - offset);
     if (fresh.length > 0) {
-      if (stdin.writableEnded) throw new RouseFailure("not_running", "Its stdin is closed.");
+      if (stdin.writableEnded || stdin.destroyed) throw new RouseFailure("not_running", "Its stdin is closed.");
       if (stdin.writableLength > STDIN_BYTES) return this.#stdinOffset;
       stdin.write(fresh);
       this.#stdinOffset += fresh.length;
@@ -115,19 +142,37 @@ export class GuestProcess {
     return this.#stdinOffset;
   }
 
-  /** A connected reader's place: while one is far behind, the process waits instead of losing output. */
+  /** A reader's place: while one is far behind, the process waits instead of losing output. */
   follow(reader: object, cursor: number): void {
-    this.#readers.set(reader, cursor);
+    const known = this.#readers.get(reader);
+    if (known) known.cursor = cursor;
+    else {
+      // It may be the one that broke off, back again.
+      for (const [other, { gone }] of this.#readers) if (gone) this.unfollow(other);
+      this.#readers.set(reader, { cursor, gone: null });
+    }
     this.#balance();
   }
 
+  /** The reader has what it wants. */
   unfollow(reader: object): void {
+    const known = this.#readers.get(reader);
+    if (known?.gone) clearTimeout(known.gone);
     this.#readers.delete(reader);
     this.#balance();
   }
 
+  /** The reader's connection broke, or its slice is over: wait a while for its return, then do without. */
+  lose(reader: object): void {
+    const known = this.#readers.get(reader);
+    if (!known || known.gone) return;
+    if (this.state !== "running") return this.unfollow(reader);
+    known.gone = setTimeout(() => this.unfollow(reader), READER_GONE_MS);
+  }
+
   info(): ProcessInfo {
     const { command, argv, keepStdin, timeoutMs } = this.#request;
+    const { stdin } = this.#child;
     return {
       id: this.id,
       kind: "process",
@@ -136,7 +181,7 @@ export class GuestProcess {
       command: command ?? (argv ?? []).join(" "),
       cwd: this.#cwd,
       pty: false,
-      stdinOpen: keepStdin && this.state === "running" && this.#child.stdin?.writableEnded === false,
+      stdinOpen: keepStdin && this.state === "running" && stdin?.writableEnded === false && !stdin.destroyed,
       stdinOffset: this.#stdinOffset,
       outputEncoding: this.outputEncoding,
       startedAt: new Date(this.startedMs).toISOString(),
@@ -147,107 +192,197 @@ export class GuestProcess {
     };
   }
 
-  #read(stream: Stream): void {
-    this.#child[stream]?.on("data", (data: Buffer) => {
+  #read(stream: Stream, pipe: OutputPipe | null): Source {
+    const from: Readable = pipe?.reader ?? this.#child[stream] ?? fail(`no ${stream}`);
+    const source: Source = { stream, from, fd: pipe?.readFd ?? null, isOpen: true };
+    from.on("data", (data: Buffer) => {
       this.log.append(stream, data);
       this.#balance();
     });
-    this.#child[stream]?.on("error", () => undefined);
+    from.on("error", () => undefined);
+    from.once("close", () => {
+      source.isOpen = false;
+      if (pipe && from.readableEnded) this.#pipes.giveBack(pipe);
+      if (this.#exit && !this.#sources.some((one) => one.isOpen)) this.#finish();
+    });
+    return source;
   }
 
   #balance(): void {
-    const behind = this.#readers.size === 0 ? 0 : this.log.total - Math.min(...this.#readers.values());
-    for (const stream of [this.#child.stdout, this.#child.stderr]) {
-      if (behind > AHEAD_BYTES) stream?.pause();
-      else if (stream?.isPaused()) stream.resume();
+    let slowest = this.log.total;
+    for (const { cursor } of this.#readers.values()) slowest = Math.min(slowest, cursor);
+    const mustWait = this.state === "running" && this.log.total - slowest > AHEAD_BYTES;
+    for (const { from } of this.#sources) {
+      if (mustWait) from.pause();
+      else if (from.isPaused()) from.resume();
+    }
+  }
+
+  #timeUp(): void {
+    this.timedOut = true;
+    this.#signal("SIGKILL");
+    this.#timer = setTimeout(() => {
+      this.#exit ??= { exitCode: null, state: "timed_out" };
+      this.#finish();
+    }, KILL_MS);
+  }
+
+  /** To the process and all it started, also what runs as root by sudo. */
+  #signal(signal: NodeJS.Signals): void {
+    const { pid } = this.#child;
+    if (pid === undefined) return;
+    try {
+      process.kill(-pid, signal);
+    } catch (fault) {
+      if ((fault as NodeJS.ErrnoException).code !== "EPERM") return; // it ended this moment
+      const sudo = spawn("sudo", ["-n", "kill", "-s", signal.slice(3), "--", `-${pid}`], { stdio: "ignore" });
+      sudo.on("error", () => undefined);
     }
   }
 
   #notStarted(fault: NodeJS.ErrnoException): void {
-    // As a shell says it: 127 not found, 126 found but no program.
-    const text = fault.code === "ENOENT" ? `not found: ${this.#request.argv?.[0] ?? this.#cwd}` : fault.message;
-    this.log.append("stderr", Buffer.from(`${text}\n`));
-    this.#finish("exited", fault.code === "ENOENT" ? 127 : 126);
+    const program = this.#request.argv?.[0] ?? "/bin/bash";
+    const why =
+      fault.code === "ENOENT" ? "not found" : fault.code === "EACCES" ? "not a program one may run" : fault.message;
+    this.log.append("stderr", Buffer.from(`${program}: ${why}\n`));
+    this.#exit = { exitCode: null, state: "exited" };
+    this.#finish();
   }
 
   #exited(code: number | null, signal: NodeJS.Signals | null): void {
-    const exitCode = code ?? -(signal === null ? 0 : constants.signals[signal]);
-    const state = this.timedOut ? "timed_out" : signal === null ? "exited" : "killed";
-    this.durationMs = performance.now() - this.#began;
-    let done = false;
-    const finish = () => {
-      if (done) return;
-      done = true;
-      clearTimeout(drain);
-      this.#finish(state, exitCode);
-    };
-    const drain = setTimeout(() => this.#drained(finish), DRAIN_MS);
-    this.#child.once("close", finish);
-  }
-
-  /** A slow reader may hold output back that is still to be read: wait for it, not for background children. */
-  #drained(finish: () => void): void {
-    if ([this.#child.stdout, this.#child.stderr].some((stream) => stream?.isPaused())) {
-      setTimeout(() => this.#drained(finish), DRAIN_MS);
-    } else finish();
-  }
-
-  #finish(state: GuestProcess["state"], exitCode: number): void {
     clearTimeout(this.#timer);
-    this.state = state;
-    this.exitCode = exitCode;
+    if (this.timedOut) this.#signal("SIGKILL"); // what of its group outlived the first
+    this.durationMs = performance.now() - this.#began;
+    this.#exit = {
+      exitCode: code ?? -(signal === null ? 0 : constants.signals[signal]),
+      state: this.timedOut ? "timed_out" : signal === null ? "exited" : "killed",
+    };
+    // All it wrote is in the pipes by now; what others still write is given a moment.
+    this.#drain();
+    if (this.#sources.some((one) => one.isOpen)) {
+      this.#timer = setTimeout(() => {
+        this.#drain();
+        this.#finish();
+      }, GRACE_MS);
+    } else this.#finish();
+  }
+
+  /** Take what the pipes hold at this moment, without waiting, and no more than a pipe can hold. */
+  #drain(): void {
+    for (const { stream, from, fd, isOpen } of this.#sources) {
+      if (!isOpen) continue;
+      while (from.read() !== null); // reported as data
+      if (fd === null || from.readableEnded || from.destroyed) continue;
+      const buffer = Buffer.allocUnsafe(65_536);
+      try {
+        for (let i = 0; i < 4; i++) {
+          const size = readSync(fd, buffer, 0, buffer.length, null);
+          if (size === 0) break;
+          this.log.append(stream, Buffer.from(buffer.subarray(0, size)));
+        }
+      } catch {
+        // EAGAIN: it is empty, and somebody still holds its other end
+      }
+    }
+  }
+
+  #finish(): void {
+    if (this.state !== "running" || !this.#exit) return;
+    clearTimeout(this.#timer);
+    this.state = this.#exit.state;
+    this.exitCode = this.#exit.exitCode;
     this.endedMs = Date.now();
     if (this.durationMs === 0) this.durationMs = performance.now() - this.#began;
     this.log.end();
+    this.#child.stdin?.destroy();
+    for (const [reader, { gone }] of this.#readers) if (gone) this.unfollow(reader);
+    // Children that live on must not stop at a full pipe: what they write from now on is read and dropped.
+    this.#balance();
     this.#ended.resolve();
   }
 }
 
+interface Source {
+  readonly stream: Stream;
+  readonly from: Readable;
+  readonly fd: number | null;
+  isOpen: boolean;
+}
+
+/** Input that is known as a whole is a file without a name, as a shell's here-document; null when the disk is full. */
+function stdinFile(folder: string, id: string, data: Buffer): number | null {
+  const path = join(folder, `stdin-${id}`);
+  try {
+    writeFileSync(path, data, { mode: 0o600 });
+    try {
+      return openSync(path, "r");
+    } finally {
+      unlinkSync(path);
+    }
+  } catch {
+    return null;
+  }
+}
+
+/** Ended processes that a repeated call may still ask for, and the bytes of output they keep together. */
+const KEPT = 1024;
+const KEPT_BYTES = 48 * 1_048_576;
+
 export class Processes {
   readonly #all = new Map<string, GuestProcess>();
+  readonly #kept: GuestProcess[] = [];
   readonly #home: string;
+  readonly #folder: string;
+  readonly #pipes: PipePool;
+  #keptBytes = 0;
   #count = 0;
+  /** Commands and processes that run now. */
+  running = 0;
   /** Given to every process from now on. */
   env: Record<string, string> = {};
 
-  constructor(home: string) {
+  /** `folder`: a place of the agent's own, for pipes and input. */
+  constructor(home: string, folder: string) {
     this.#home = home;
+    this.#folder = folder;
+    this.#pipes = new PipePool(folder);
+    this.#pipes.fill();
   }
 
-  /** @throws RouseFailure `process_limit` */
+  /** @throws RouseFailure `process_limit`, `file_not_found` or `not_a_directory` for its folder, `invalid_request` */
   start(request: StartRequest): GuestProcess {
     if (this.running >= guestLimits.processes) {
       throw new RouseFailure("process_limit", `There are ${guestLimits.processes} processes already.`);
     }
+    const cwd = this.path(request.cwd);
+    const facts = statSync(cwd, { throwIfNoEntry: false });
+    if (!facts) throw new RouseFailure("file_not_found", `There is no folder to run in: ${cwd}`);
+    if (!facts.isDirectory()) throw new RouseFailure("not_a_directory", `That is no folder to run in: ${cwd}`);
     const id = `p-${++this.#count}-${randomBytes(3).toString("hex")}`;
-    const started = new GuestProcess(id, request, this.path(request.cwd), this.environment(request.env));
+    const started = new GuestProcess(id, request, cwd, this.environment(request.env), this.#pipes, this.#folder);
     this.#all.set(id, started);
-    void started.ended.then(() => this.#forgetOldest());
+    this.running++;
+    void started.ended.then(() => this.#ended(started));
     return started;
   }
 
   /** @throws RouseFailure `process_not_found` */
   get(id: string): GuestProcess {
     const found = this.#all.get(id);
-    if (!found)
-      throw new RouseFailure(
-        "process_not_found",
-        `There is no process ${id}; ended ones are forgotten after ${guestLimits.endedProcesses} more.`,
-      );
-    return found;
+    if (found) return found;
+    const limit = guestLimits.endedProcesses;
+    throw new RouseFailure(
+      "process_not_found",
+      `There is no process ${id}; only the last ${limit} that ended are kept.`,
+    );
   }
 
   list(): GuestProcess[] {
     return [...this.#all.values()];
   }
 
-  get running(): number {
-    let count = 0;
-    for (const one of this.#all.values()) if (one.state === "running") count++;
-    return count;
-  }
-
   path(path: string | undefined): string {
+    if (path?.includes("\0")) throw new RouseFailure("invalid_path", "A path has no NUL.");
     return resolve(this.#home, path ?? ".");
   }
 
@@ -265,8 +400,23 @@ export class Processes {
     };
   }
 
-  #forgetOldest(): void {
-    const ended = [...this.#all.values()].filter((one) => one.state !== "running");
-    for (const one of ended.slice(0, -guestLimits.endedProcesses)) this.#all.delete(one.id);
+  #ended(ended: GuestProcess): void {
+    this.running--;
+    this.#kept.push(ended);
+    this.#keptBytes += ended.log.bytes;
+    const unlisted = this.#kept.at(-1 - guestLimits.endedProcesses);
+    if (unlisted) this.#all.delete(unlisted.id);
+    while (
+      this.#kept.length > KEPT ||
+      (this.#keptBytes > KEPT_BYTES && this.#kept.length > guestLimits.endedProcesses)
+    ) {
+      const oldest = this.#kept.shift();
+      this.#keptBytes -= oldest?.log.bytes ?? 0;
+      oldest?.log.forget();
+    }
   }
+}
+
+function fail(what: string): never {
+  throw new Error(what);
 }

@@ -32,11 +32,11 @@ export async function buildImage(recipe: Recipe, cacheDir: string, progress: Pro
   const init = await readFile(join(rootfs, "rouse-init.c"));
   const node = process.execPath;
   const key = contentKey(recipe, init, process.version, "layout 1");
-  const dir = join(cacheDir, "images", `${recipe.name}-${key}`);
-  await mkdir(join(cacheDir, "images"), { recursive: true });
+  const dir = join(cacheDir, "base", `${recipe.name}-${key}`);
+  await mkdir(join(cacheDir, "base"), { recursive: true });
   if (!(await exists(join(dir, "disk.ext4")))) {
-    await progress.step(`building the image "${recipe.name}" (Debian ${recipe.suite}, once, 3 to 6 minutes)`, () =>
-      buildDisk(recipe, dir, node),
+    await progress.step(`building the image "${recipe.name}" (Debian ${recipe.suite}, once, 3 to 6 minutes)`, (part) =>
+      buildDisk(recipe, dir, node, part),
     );
   }
   const boot = await buildInitrd(dir, cacheDir);
@@ -50,22 +50,19 @@ export async function buildImage(recipe: Recipe, cacheDir: string, progress: Pro
   };
 }
 
-async function buildDisk(recipe: Recipe, dir: string, node: string): Promise<void> {
+async function buildDisk(recipe: Recipe, dir: string, node: string, under: (part: string) => void): Promise<void> {
   const part = `${dir}.part-${process.pid}`;
   const root = join(part, "root");
   await rm(part, { recursive: true, force: true });
   await mkdir(root, { recursive: true, mode: 0o755 });
   try {
     const skip = ["doc", "man", "locale", "info"].map((name) => `--dpkgopt=path-exclude=/usr/share/${name}/*`);
-    await run("mmdebstrap", [
-      "--variant=minbase",
-      "--mode=root",
-      "--format=directory",
-      `--include=${recipe.apt.join(",")}`,
-      ...skip,
-      recipe.suite,
-      root,
-    ]);
+    const options = ["--variant=minbase", "--mode=root", "--format=directory", `--include=${recipe.apt.join(",")}`];
+    await run("mmdebstrap", [...options, ...skip, recipe.suite, root], {
+      // "I: downloading packages with apt..."
+      onErrorLine: (line) => line.startsWith("I: ") && under(line.slice(3).replace(/\.+$/, "")),
+    });
+    under("adding Node.js and npm");
     await copyFile(node, join(root, "usr/local/bin/node"));
     await chmod(join(root, "usr/local/bin/node"), 0o755);
     await installNpm(root);
@@ -88,17 +85,9 @@ async function buildDisk(recipe: Recipe, dir: string, node: string): Promise<voi
     const disk = join(part, "disk.ext4");
     await run("truncate", ["-s", `${recipe.sizeMiB}M`, disk]);
     // Room for inodes of a disk that later grows; nothing is left for the kernel to initialise in the background.
-    await run("mkfs.ext4", [
-      "-q",
-      "-F",
-      "-L",
-      "rouse",
-      "-E",
-      "lazy_itable_init=0,lazy_journal_init=0",
-      "-d",
-      root,
-      disk,
-    ]);
+    under("writing the file system");
+    const eager = ["-E", "lazy_itable_init=0,lazy_journal_init=0"];
+    await run("mkfs.ext4", ["-q", "-F", "-L", "rouse", ...eager, "-d", root, disk]);
     await rm(root, { recursive: true, force: true });
     await rm(dir, { recursive: true, force: true });
     await rename(part, dir);

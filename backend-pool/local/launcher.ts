@@ -105,15 +105,26 @@ export class Part {
     const gone = once(child, "exit");
     child.kill(signal);
     await gone;
+    endGroup(child);
   }
 
   #ended(child: ChildProcess, how: string): void {
+    endGroup(child);
     if (this.#child !== child || !this.#wanted || !this.#supervise) return;
     process.stderr.write(`${this.name} ended (${how}); starting it again\n`);
     setTimeout(
       () => void (this.#wanted && this.start().catch((fault: unknown) => process.stderr.write(`${String(fault)}\n`))),
       500,
     );
+  }
+}
+
+/** What a process that died left behind, such as the workerd that holds the edge's port. Machines are in groups of their own. */
+function endGroup(child: ChildProcess): void {
+  try {
+    if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
+  } catch {
+    // nothing is left
   }
 }
 

@@ -126,7 +126,10 @@ describe("machines made from one image", () => {
       Array.from({ length: 4 }, (_, i) => rouse.sandboxes.create({ name: freshName(`twin${i}`), idlePauseSeconds: 0 })),
     );
     const script =
-      "cat /etc/machine-id; hostname; cat /proc/sys/kernel/random/boot_id; for i in $(seq 200); do cat /proc/sys/kernel/random/uuid; done; python3 -c 'import secrets; [print(secrets.token_hex(16)) for _ in range(200)]'";
+      `cat /etc/machine-id; hostname; cat /proc/sys/kernel/random/boot_id; python3 -c '
+import secrets
+for _ in range(200):
+    print(open("/proc/sys/kernel/random/uuid").read().strip(), secrets.token_hex(16), sep=chr(10))'`;
     const outputs = await Promise.all(
       made.map(async (one) => (await one.exec(script, { check: true })).stdout.trim().split("\n")),
     );

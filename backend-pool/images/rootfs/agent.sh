@@ -2,7 +2,7 @@
 # Started and restarted by PID 1. A name of its own, so that "pkill node" in a sandbox does not mean the agent.
 ln -sfn /usr/local/bin/node /usr/lib/rouse/rouse-agent
 cd /workspace
-export USER=runtime HOME=/workspace
-exec setpriv --reuid=runtime --regid=runtime --init-groups /usr/lib/rouse/rouse-agent /usr/lib/rouse/agent.mjs \
-  --listen 10.0.2.15:10800 --allow-from 10.0.2.2 --version-id "$(cat /usr/lib/rouse/version)" \
-  --preload-interpreter >/run/rouse/agent.log 2>&1
+export HOME=/workspace
+exec /usr/lib/rouse/rouse-agent /usr/lib/rouse/agent.mjs \
+  --listen 10.0.2.15:10800 --allow-from 10.0.2.2 --user runtime --state /run/rouse/agent \
+  --version-id "$(cat /usr/lib/rouse/version)" --preload-interpreter >/run/rouse/agent.log 2>&1

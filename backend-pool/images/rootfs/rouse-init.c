@@ -4,7 +4,7 @@
  * and whatever code runs first there pays for being cold.
  *
  * Host to guest, one line each; the answer is "ok SEQ" or "ok SEQ VALUES":
- *   wake SEQ GENERATION UNIX_NS HOSTNAME MACHINE_ID ENTROPY_HEX   set clock, random numbers and identity
+ *   wake SEQ GENERATION UNIX_NS HOSTNAME MACHINE_ID BOOT_ID ENTROPY   set clock, identity and random numbers (hex)
  *   sync SEQ                                                      flush file systems
  *   cpu SEQ                                                       busy clock ticks since boot, all CPUs
  *   port SEQ PORT                                                 1: listens where loopback reaches; 2: elsewhere; 0: no
@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -86,8 +87,16 @@ static void seed(const char *hex) {
   close(fd);
 }
 
+/* Clones share the boot of their golden machine; its id must not be shared, and the kernel makes only one. */
+static void identify_boot(const char *hex) {
+  char id[40];
+  snprintf(id, sizeof id, "%.8s-%.4s-4%.3s-a%.3s-%.12s\n", hex, hex + 8, hex + 13, hex + 17, hex + 20);
+  put("/run/rouse/boot_id", id, 0444);
+  mount("/run/rouse/boot_id", "/proc/sys/kernel/random/boot_id", NULL, MS_BIND, NULL);
+}
+
 /* sethostname(2) takes no name the label rules would refuse; /etc files follow only when the name is new. */
-static void identify(const char *hostname, const char *machine_id) {
+static void identify(const char *hostname, const char *machine_id, const char *boot) {
   char now[256] = "";
   gethostname(now, sizeof now - 1);
   if (strcmp(now, hostname) == 0) return;
@@ -100,16 +109,18 @@ static void identify(const char *hostname, const char *machine_id) {
   snprintf(text, sizeof text, "%s\n", machine_id);
   chmod("/etc/machine-id", 0644);
   put("/etc/machine-id", text, 0444);
+  identify_boot(boot);
 }
 
 static void on_wake(char *seq, char *rest) {
-  char generation[24], hostname[128], machine_id[64], entropy[132];
+  char generation[24], hostname[128], machine_id[64], boot[64], entropy[132];
   long long ns;
-  if (sscanf(rest, "%23s %lld %127s %63s %131s", generation, &ns, hostname, machine_id, entropy) != 5) return;
+  if (sscanf(rest, "%23s %lld %127s %63s %63s %131s", generation, &ns, hostname, machine_id, boot, entropy) != 6) return;
+  if (strlen(boot) < 32) return;
   struct timespec clock = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
   clock_settime(CLOCK_REALTIME, &clock);
   seed(entropy);
-  identify(hostname, machine_id);
+  identify(hostname, machine_id, boot);
   put("/run/rouse/generation", generation, 0644);
   ok(seq, NULL);
 }

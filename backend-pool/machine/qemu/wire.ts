@@ -49,6 +49,7 @@ export class Wire {
       unixNs,
       identity.hostname,
       randomBytes(16).toString("hex"),
+      randomBytes(16).toString("hex"),
       randomBytes(48).toString("hex"),
     ];
     await this.#ask(`wake SEQ ${fields.join(" ")}`, limitMs);

@@ -1,0 +1,328 @@
+/** One Jupyter kernel behind its bridge (`interpreter.py`), and the queue of runs in front of it. */
+import { spawn, type ChildProcessByStdio } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import type { Readable, Writable } from "node:stream";
+import { RouseFailure } from "../../sdk/contract/error-codes.ts";
+import type { Context as ContextInfo, Execution } from "../../sdk/contract/guest.ts";
+import { Kept } from "./kept.ts";
+
+/** After an interrupt that does not help, the kernel is ended, ms; until then it is interrupted again and again. */
+const INTERRUPT_GRACE_MS = 10_000;
+const INTERRUPT_AGAIN_MS = 1000;
+/** Software emulation starts a kernel with its libraries in about a minute. */
+const START_LIMIT_MS = 600_000;
+
+type BridgeEvent =
+  | { k: "ready"; pid: number }
+  | { k: "dead" | "prepared" }
+  | { k: "start"; n: number }
+  | { k: "stdout" | "stderr"; text: string }
+  | { k: "result"; main: boolean; data: Record<string, unknown>; refs: Record<string, unknown> }
+  | { k: "error"; name: string; value: string; traceback: string }
+  | { k: "done"; status: "ok" | "error" | "interrupted"; n: number | null };
+
+export interface KernelOptions {
+  readonly cwd: string;
+  readonly python: string;
+  /** Path of `interpreter.py`. */
+  readonly bridge: string;
+  /** For its sockets. */
+  readonly folder: string;
+  /** Variables it should have now. */
+  readonly environment: () => Record<string, string>;
+  /** A text that differs when this machine became another: then random numbers must not go on as in its origin. */
+  readonly identity: () => string;
+}
+
+export interface Run {
+  readonly code: string;
+  /** 0: no limit. */
+  readonly timeoutMs: number;
+  /** Interrupts the run when aborted. */
+  readonly gone: AbortSignal | null;
+  /** Takes each event as it comes; a promise is waited for before more is read. */
+  readonly emit: (event: object) => Promise<void> | undefined;
+}
+
+type Outcome = { status: Execution["status"]; n: number | null };
+
+export class Kernel {
+  readonly id: string;
+  readonly #options: KernelOptions;
+  #bridge: ChildProcessByStdio<Writable, Readable, Readable> | null = null;
+  #pid = 0;
+  #started: Promise<void> | null = null;
+  #listener: ((event: BridgeEvent) => Promise<void> | undefined) | null = null;
+  #startedMs = Date.now();
+  #tail: Promise<unknown> = Promise.resolve();
+  #env: Record<string, string> = {};
+  #identity = "";
+  #removed = false;
+  /** Somebody asked to interrupt the run under way, perhaps before its code was sent. */
+  #interrupted = false;
+  #again: NodeJS.Timeout | undefined;
+  /** When the code of the run under way was sent, of the monotonic clock. */
+  #sentMs = 0;
+  state: ContextInfo["state"] = "starting";
+
+  constructor(id: string, options: KernelOptions) {
+    this.id = id;
+    this.#options = options;
+  }
+
+  /**
+   * Start it unless it runs. Answers whether it had to. `preload`: load the usual libraries first.
+   * @throws RouseFailure `interpreter_failed`
+   */
+  async ensure(preload = false): Promise<boolean> {
+    const isNew = this.#started === null;
+    if (!this.#started) {
+      const started = this.#start(preload);
+      this.#started = started;
+      started.catch(() => {
+        if (this.#started === started) this.end();
+      });
+    }
+    await this.#started;
+    return isNew;
+  }
+
+  /** One run at a time, in the order they came. */
+  run(run: Run): Promise<Execution> {
+    const execution = this.#tail.then(() => this.#run(run));
+    this.#tail = execution.catch(() => undefined);
+    return execution;
+  }
+
+  interrupt(): boolean {
+    if (this.state !== "busy") return false;
+    this.#interrupted = true;
+    this.#send({ op: "interrupt" });
+    // A kernel may not hear what comes while it begins with the code, so an early interrupt is sent once more.
+    if (performance.now() - this.#sentMs < INTERRUPT_AGAIN_MS) {
+      this.#again ??= setTimeout(() => this.#send({ op: "interrupt" }), INTERRUPT_AGAIN_MS);
+    }
+    return true;
+  }
+
+  /** End the kernel and what it started; the next run begins a new one. */
+  end(): void {
+    const bridge = this.#bridge;
+    this.#bridge = null;
+    this.#started = null;
+    this.state = "dead";
+    for (const pid of [this.#pid, bridge?.pid ?? 0]) {
+      try {
+        if (pid > 0) process.kill(-pid, "SIGKILL");
+      } catch {
+        // it is gone
+      }
+    }
+    this.#pid = 0;
+    void this.#listener?.({ k: "dead" });
+  }
+
+  /** End it for good; runs that wait in the queue fail. */
+  remove(): void {
+    this.#removed = true;
+    this.end();
+  }
+
+  info(): ContextInfo {
+    return {
+      id: this.id,
+      language: "python",
+      processId: `kernel-${this.#pid}`,
+      cwd: this.#options.cwd,
+      state: this.state,
+      startedAt: this.#startedMs,
+    };
+  }
+
+  async #start(preload: boolean): Promise<void> {
+    const { python, bridge: script, cwd, environment, identity } = this.#options;
+    this.state = "starting";
+    this.#startedMs = Date.now();
+    this.#env = environment();
+    this.#identity = identity();
+    const folder = join(this.#options.folder, `kernel-${randomBytes(4).toString("hex")}`);
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const bridge = spawn(python, ["-u", script, folder, ...(preload ? ["--preload"] : [])], {
+      cwd,
+      env: {
+        PYDEVD_DISABLE_FILE_VALIDATION: "1",
+        MPLBACKEND: "module://matplotlib_inline.backend_inline",
+        ...this.#env,
+      },
+      detached: true,
+      stdio: ["pipe", "pipe", "pipe"],
+    });
+    this.#bridge = bridge;
+    bridge.stdin.on("error", () => undefined);
+    let errors = "";
+    bridge.stderr.on("data", (chunk: Buffer) => (errors = (errors + chunk.toString()).slice(-4000)));
+    await new Promise<void>((resolve, reject) => {
+      const fail = (why: string) => reject(new RouseFailure("interpreter_failed", `The kernel did not start: ${why}`));
+      const limit = setTimeout(() => fail("it took too long"), START_LIMIT_MS);
+      bridge.once("error", (fault) => fail(fault.message));
+      bridge.once("close", () => {
+        clearTimeout(limit);
+        rmSync(folder, { recursive: true, force: true });
+        fail(errors.trim().split("\n").at(-1) || "it ended");
+        if (this.#bridge === bridge) this.end();
+      });
+      readLines(bridge.stdout, (event) => {
+        if (this.#bridge !== bridge) return undefined;
+        if (event.k === "dead") this.end();
+        if (event.k !== "ready") return this.#listener?.(event);
+        clearTimeout(limit);
+        this.#pid = event.pid;
+        this.state = "idle";
+        resolve();
+        return undefined;
+      });
+    });
+  }
+
+  async #run({ code, timeoutMs, gone, emit }: Run): Promise<Execution> {
+    if (this.#removed) throw new RouseFailure("context_not_found", `There is no context ${this.id} any more.`);
+    const id = `run-${randomBytes(6).toString("hex")}`;
+    const began = performance.now();
+    const kept = new Kept();
+    let outcome: Outcome = { status: "interrupted", n: null };
+    let error: Execution["error"] = null;
+    let contextStarted = false;
+    if (!gone?.aborted) {
+      contextStarted = await this.ensure();
+      this.state = "busy";
+      this.#interrupted = false;
+      if (await this.#prepare()) {
+        outcome = await this.#execute(code, timeoutMs, gone, (event) => {
+          if (event.k === "stdout" || event.k === "stderr") kept.write(event.k, event.text);
+          else if (event.k === "result") kept.result(event);
+          else if (event.k === "error") error = { name: event.name, value: event.value, traceback: event.traceback };
+          return emit(event);
+        });
+      } else outcome = { status: "lost", n: null };
+      if (this.state === "busy") this.state = "idle";
+    }
+    return {
+      id,
+      contextId: this.id,
+      language: "python",
+      executionCount: outcome.n,
+      status: outcome.status,
+      ...kept.parts(),
+      error,
+      durationMs: Math.round(performance.now() - began),
+      contextStarted,
+      lostBytes: 0,
+    };
+  }
+
+  async #execute(
+    code: string,
+    timeoutMs: number,
+    gone: AbortSignal | null,
+    take: (event: BridgeEvent) => Promise<void> | undefined,
+  ): Promise<Outcome> {
+    let timedOut = false;
+    let again: NodeJS.Timeout | undefined;
+    let grace: NodeJS.Timeout | undefined;
+    const stop = () => {
+      if (grace) return;
+      // An interrupt that comes before the code does is not heard.
+      this.interrupt();
+      again = setInterval(() => this.interrupt(), INTERRUPT_AGAIN_MS);
+      grace = setTimeout(() => this.end(), INTERRUPT_GRACE_MS);
+    };
+    const timeUp = () => {
+      timedOut = true;
+      stop();
+    };
+    const limit = timeoutMs > 0 ? setTimeout(timeUp, timeoutMs) : undefined;
+    gone?.addEventListener("abort", stop);
+    let n: number | null = null;
+    const status = await new Promise<Execution["status"]>((resolve) => {
+      this.#listener = (event) => {
+        if (event.k === "start") n = event.n;
+        if (event.k === "done") resolve(timedOut && event.status !== "ok" ? "timeout" : event.status);
+        else if (event.k === "dead") resolve(timedOut ? "timeout" : grace ? "interrupted" : "lost");
+        else return take(event);
+        return undefined;
+      };
+      this.#sentMs = performance.now();
+      this.#send({ op: "run", code });
+      if (this.#interrupted) this.#send({ op: "interrupt" });
+      if (!this.#bridge) resolve("lost");
+      if (gone?.aborted) stop();
+    });
+    this.#listener = null;
+    clearTimeout(limit);
+    clearTimeout(grace);
+    clearInterval(again);
+    clearTimeout(this.#again);
+    this.#again = undefined;
+    gone?.removeEventListener("abort", stop);
+    return { status, n };
+  }
+
+  /** Give a kernel that runs already the variables, and the random numbers, of the machine it is in now. */
+  async #prepare(): Promise<boolean> {
+    const env = this.#options.environment();
+    const identity = this.#options.identity();
+    const set = Object.fromEntries(Object.entries(env).filter(([name, value]) => this.#env[name] !== value));
+    const unset = Object.keys(this.#env).filter((name) => !Object.hasOwn(env, name));
+    const reseed = identity !== this.#identity;
+    if (Object.keys(set).length === 0 && unset.length === 0 && !reseed) return true;
+    const prepared = await new Promise<boolean>((resolve) => {
+      this.#listener = (event) => {
+        if (event.k === "prepared") resolve(true);
+        if (event.k === "dead") resolve(false);
+        return undefined;
+      };
+      this.#send({ op: "prepare", set, unset, reseed });
+      if (!this.#bridge) resolve(false);
+    });
+    this.#listener = null;
+    if (prepared) {
+      this.#env = env;
+      this.#identity = identity;
+    }
+    return prepared;
+  }
+
+  #send(request: object): void {
+    this.#bridge?.stdin.write(`${JSON.stringify(request)}\n`);
+  }
+}
+
+/** Events of a bridge, one after another; while one is waited for, nothing more is read. */
+function readLines(from: Readable, take: (event: BridgeEvent) => Promise<void> | undefined): void {
+  let parts: Buffer[] = [];
+  const feed = async (data: Buffer): Promise<void> => {
+    let start = 0;
+    for (let end = data.indexOf(10); end >= 0; end = data.indexOf(10, start)) {
+      const line = Buffer.concat([...parts, data.subarray(start, end)]);
+      parts = [];
+      start = end + 1;
+      const waiting = take(JSON.parse(line.toString()) as BridgeEvent);
+      if (!waiting) continue;
+      from.pause();
+      await waiting;
+    }
+    if (start < data.length) parts.push(data.subarray(start));
+    if (from.isPaused()) from.resume();
+  };
+  // A paused stream may still give what it had read: each waits for the one before.
+  let fed: Promise<void> | null = null;
+  from.on("data", (data: Buffer) => {
+    const next: Promise<void> = fed ? fed.then(() => feed(data)) : feed(data);
+    fed = next.then(
+      () => undefined,
+      (fault: unknown) => console.error(fault),
+    );
+  });
+}

@@ -1,0 +1,160 @@
+/** The agent's HTTP server: which route is whose. */
+import { createServer, type Server } from "node:http";
+import type { Duplex } from "node:stream";
+import { RouseFailure } from "../../sdk/contract/error-codes.ts";
+import { Commands } from "./commands.ts";
+import { bootId, listeningPorts } from "./facts.ts";
+import { Fields } from "./fields.ts";
+import { Files } from "./files.ts";
+import { Call, readJson, sendFailure, sendJson } from "./http.ts";
+import type { Interpreter } from "./interpreter.ts";
+import { portTarget, proxy, proxyUpgrade } from "./ports.ts";
+import type { Processes } from "./processes.ts";
+import { Uploads } from "./uploads.ts";
+
+export interface Agent {
+  readonly home: string;
+  /** Changes with the agent's code. */
+  readonly version: string;
+  /** Only connections from this address are taken; undefined: all. */
+  readonly allowFrom: string | undefined;
+  readonly processes: Processes;
+  readonly interpreter: Interpreter;
+}
+
+type Handler = (call: Call, id: string) => void | Promise<void>;
+
+/** Collections whose second segment is an id; a verb or a part may follow it. */
+const ITEM = /^(\/processes|\/uploads|\/interpreter\/contexts|\/ports)\/([^/:]+)([:/].*)?$/;
+
+export function agentServer(agent: Agent): Server {
+  const sockets = new Set<Duplex>();
+  const routes = routesOf(agent, (call) => {
+    for (const socket of sockets) if (socket !== call.req.socket) socket.destroy();
+  });
+  const byPath = new Map<string, Map<string, Handler>>();
+  for (const [route, handler] of Object.entries(routes)) {
+    const [method = "", path = ""] = route.split(" ");
+    byPath.set(path, (byPath.get(path) ?? new Map<string, Handler>()).set(method, handler));
+  }
+
+  const handle = async (call: Call): Promise<void> => {
+    const target = portTarget(call.req.url ?? "");
+    if (target) return proxy(call, target);
+    let methods = byPath.get(call.path);
+    let id = "";
+    if (!methods) {
+      const match = ITEM.exec(call.path);
+      methods = match ? byPath.get(`${match[1]}/*${match[3] ?? ""}`) : undefined;
+      id = idOf(match?.[2] ?? "");
+    }
+    if (!methods) throw new RouseFailure("route_not_found", `There is no route ${call.path}.`);
+    const handler = methods.get(call.method);
+    if (!handler) throw new RouseFailure("method_not_allowed", `${call.method} does not apply to ${call.path}.`);
+    return handler(call, id);
+  };
+
+  // No timer looks after connections: an idle guest has nothing that ticks.
+  const limits = {
+    keepAliveTimeout: 600_000,
+    requestTimeout: 0,
+    headersTimeout: 0,
+    connectionsCheckingInterval: 2 ** 30,
+  };
+  const server = createServer(limits, (req, res) => {
+    const call = new Call(req, res);
+    handle(call).catch((fault: unknown) => {
+      if (!isExpected(fault) && !res.destroyed) console.error(fault);
+      sendFailure(call, fault);
+    });
+  });
+  server.on("connection", (socket) => {
+    if (agent.allowFrom !== undefined && socket.remoteAddress !== agent.allowFrom) {
+      socket.destroy();
+      return;
+    }
+    socket.setNoDelay(true);
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
+  server.on("upgrade", proxyUpgrade);
+  return server;
+}
+
+/** Method and path; `*` stands for the id. */
+function routesOf(agent: Agent, dropOthers: (call: Call) => void): Record<string, Handler> {
+  const { processes, interpreter } = agent;
+  const commands = new Commands(processes);
+  const files = new Files(agent.home);
+  const uploads = new Uploads(files);
+  const boot = bootId();
+  return {
+    "POST /exec": (call) => commands.exec(call),
+    "POST /processes": (call) => commands.spawn(call),
+    "GET /processes": (call) => commands.list(call),
+    "GET /processes/*": (call, id) => commands.get(call, id),
+    "GET /processes/*/output": (call, id) => commands.output(call, id),
+    "POST /processes/*:write": (call, id) => commands.write(call, id),
+    "POST /processes/*:signal": (call, id) => commands.signal(call, id),
+    "GET /files/content": (call) => files.read(call),
+    "PUT /files/content": (call) => files.write(call),
+    "GET /files/list": (call) => files.list(call),
+    "GET /files/stat": (call) => files.stat(call),
+    "POST /files:mkdir": (call) => files.mkdir(call),
+    "POST /files:remove": (call) => files.remove(call),
+    "POST /files:rename": (call) => files.rename(call),
+    "POST /files:chmod": (call) => files.chmod(call),
+    "POST /uploads": (call) => uploads.begin(call),
+    "PUT /uploads/*": (call, id) => uploads.chunk(call, id),
+    "POST /uploads/*:commit": (call, id) => uploads.commit(call, id),
+    "POST /uploads/*:abort": (call, id) => uploads.abort(call, id),
+    "POST /interpreter:run": (call) => interpreter.run(call),
+    "GET /interpreter/contexts": (call) => interpreter.list(call),
+    "POST /interpreter/contexts": (call) => interpreter.create(call),
+    "POST /interpreter/contexts/*:restart": (call, id) => interpreter.restart(call, id),
+    "POST /interpreter/contexts/*:interrupt": (call, id) => interpreter.interrupt(call, id),
+    "DELETE /interpreter/contexts/*": (call, id) => interpreter.remove(call, id),
+    "GET /ports/*": async (call, id) => {
+      const port = /^\d{1,5}$/.test(id) ? Number(id) : 0;
+      if (port < 1 || port > 65_535) throw new RouseFailure("invalid_port", `${id} is not a port.`);
+      sendJson(call, { listening: (await listeningPorts()).includes(port) });
+    },
+    "GET /facts": async (call) => {
+      const own = call.req.socket.localPort;
+      sendJson(call, {
+        version: agent.version,
+        bootId: boot,
+        running: processes.running,
+        runs: interpreter.runs,
+        listening: (await listeningPorts()).filter((port) => port !== own),
+        interpreterReady: interpreter.ready,
+      });
+    },
+    "PUT /configure": async (call) => {
+      const fields = new Fields(await readJson(call));
+      const env = fields.env("env");
+      if (env === undefined) fields.fault("env", "missing");
+      fields.check();
+      processes.env = env ?? {};
+      sendJson(call, {});
+    },
+    // Streams that were open before a sleep have nobody at their other end.
+    "POST /resync": (call) => {
+      dropOthers(call);
+      sendJson(call, {});
+    },
+  };
+}
+
+function idOf(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    throw new RouseFailure("invalid_request", `"${segment}" is not a well-formed part of a path.`);
+  }
+}
+
+function isExpected(fault: unknown): boolean {
+  if (fault instanceof RouseFailure) return fault.code !== "guest_failed";
+  return fault instanceof Error && "code" in fault;
+}
