@@ -51,7 +51,7 @@ export async function startEdge(options: EdgeOptions): Promise<{ url: string; st
       }),
       host: options.host,
       port: options.port,
-      durableObjectsPersist: join(options.storageDir, "objects"),
+      resourcePersistencePath: join(options.storageDir, "objects"),
       // A local machine has no use for the rest of the platform's emulation.
       cf: false,
     }),
