@@ -80,7 +80,6 @@ export class Files {
     const mode = fields.mode("mode");
     fields.check();
     const asked = this.resolve(call.query.get("path"));
-    if (Number(call.req.headers["content-length"] ?? 0) > guestLimits.chunkBytes) throw tooLarge();
     const announced = call.req.headers["x-content-sha256"];
     let part: Part | null = null;
     try {
@@ -90,7 +89,6 @@ export class Files {
       const handle = await open(part.path, "wx", 0o644);
       try {
         for await (const chunk of call.req as AsyncIterable<Buffer>) {
-          if (size + chunk.length > guestLimits.chunkBytes) throw tooLarge();
           digest.update(chunk);
           await writeAll(handle, chunk, size);
           size += chunk.length;
@@ -284,9 +282,4 @@ async function linkTo(from: string, to: string): Promise<boolean> {
     if (code === "EXDEV" || code === "EPERM" || code === "EMLINK" || code === "EOPNOTSUPP") return false;
     throw toFailure(fault, code === "ENOENT" || code === "EACCES" ? to : undefined);
   }
-}
-
-function tooLarge(): RouseFailure {
-  const limit = guestLimits.chunkBytes;
-  return new RouseFailure("payload_too_large", `One write has at most ${limit} bytes; larger files are uploads.`);
 }

@@ -125,8 +125,7 @@ describe("machines made from one image", () => {
     const made = await Promise.all(
       Array.from({ length: 4 }, (_, i) => rouse.sandboxes.create({ name: freshName(`twin${i}`), idlePauseSeconds: 0 })),
     );
-    const script =
-      `cat /etc/machine-id; hostname; cat /proc/sys/kernel/random/boot_id; python3 -c '
+    const script = `cat /etc/machine-id; hostname; cat /proc/sys/kernel/random/boot_id; python3 -c '
 import secrets
 for _ in range(200):
     print(open("/proc/sys/kernel/random/uuid").read().strip(), secrets.token_hex(16), sep=chr(10))'`;
