@@ -63,8 +63,8 @@ export interface Driver {
   inspect(id: string): Promise<Actual>;
   /** Machines whose files are on this host. */
   list(): Promise<readonly string[]>;
-  /** Take up a machine that outlived an earlier host agent. */
-  adopt(id: string): Promise<Actual>;
+  /** Take up a machine that outlived an earlier host agent; one that runs is told again who it is and what time it is. */
+  adopt(id: string, identity: Identity): Promise<Actual>;
 
   endpoint(id: string, guestPort: number): Promise<Endpoint>;
   listening(id: string, guestPort: number): Promise<Listening>;

@@ -47,7 +47,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
   async reclaim(): Promise<void> {
     for (const row of this.#journal.all()) {
       const held = this.#hold(row);
-      const actual = await this.#driver.adopt(row.id);
+      const actual = await this.#driver.adopt(row.id, { generation: row.generation, hostname: row.hostname });
       held.depth = actual.depth;
       if (!actual.exists) {
         this.#journal.remove(row.id);
@@ -235,8 +235,8 @@ export class Machines extends EventEmitter<MachinesEvents> {
     return {
       id,
       run: held.run,
-      endpoint: (port) => this.#driver.endpoint(id, port),
-      listening: (port) => this.#driver.listening(id, port),
+      endpoint: (port) => this.#driver.endpoint(id, port).catch(asGone),
+      listening: (port) => this.#driver.listening(id, port).catch(asGone),
       answered: held.answered,
       onCut: (how) => {
         cut = how;
@@ -491,4 +491,10 @@ export class Machines extends EventEmitter<MachinesEvents> {
       details: { state, generation },
     });
   }
+}
+
+/** A machine that goes while a request asks its way takes the request with it, and that is no fault of this host. */
+function asGone(fault: unknown): never {
+  if (fault instanceof RouseFailure) throw fault;
+  throw new RouseFailure("upstream_closed", "The machine ended before it answered.", { cause: fault });
 }

@@ -97,7 +97,7 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
 
   it("keeps programs and files over a pause, from every depth", async ({ expect }) => {
     await exec(
-      "echo one > file; (n=0; while :; do n=$((n+1)); echo $n > count; sleep 0.05; done) >/dev/null 2>&1 & echo $! > pid",
+      "echo one > file; (n=0; while :; do n=$((n+1)); echo $n > next; mv next count; sleep 0.05; done) >/dev/null 2>&1 & echo $! > pid",
     );
     for (const depth of ["resident", "prestarted", "local"] as const) {
       await driver.pause(id);

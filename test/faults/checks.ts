@@ -8,6 +8,8 @@ import type { Subject } from "./subject.ts";
 /** Within this a fault is over: parts have found each other, states are told. Milliseconds. */
 const RECOVERY_MS = 30_000;
 const READ_MS = 20_000;
+/** A machine that was booted starts its interpreter first, milliseconds. */
+const FIRST_RUN_MS = 240_000;
 /** What a guest's clock may be off, milliseconds; a clock that was not set after a wake is off by the sleep. */
 const CLOCK_MS = 1000;
 
@@ -85,7 +87,9 @@ async function recovered(subject: Subject): Promise<Info | null> {
 /** Whether RAM was lost, and whether that is admitted. */
 async function checkRam(subject: Subject, crashed: boolean, complain: (text: string) => void): Promise<boolean> {
   const read = await subject.attempt("interpreter", () =>
-    subject.patient.interpreter.run("print(*numbers)", { timeoutMs: READ_MS }),
+    subject.patient.interpreter.run("print(*numbers)", {
+      timeoutMs: subject.killedAt === null ? READ_MS : FIRST_RUN_MS,
+    }),
   );
   if (!read.ok) {
     complain(`the interpreter does not answer: ${read.code}`);

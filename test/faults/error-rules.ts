@@ -11,6 +11,8 @@ export interface Circumstances {
   readonly pausing: boolean;
   /** The call asks for another state. */
   readonly asksForState: boolean;
+  /** The call waits for the first start of an interpreter, which takes long. */
+  readonly slowStart: boolean;
   /** Nobody took the connection, so no answer can have been cut. */
   readonly refused: boolean;
 }
@@ -22,6 +24,7 @@ export function objection(code: string, now: Circumstances): string | null {
     const cut = !now.refused && (now.pausing || now.hostDown || now.crashed);
     return now.edgeDown || cut ? null : "the edge was up and nothing cut the answer";
   }
+  if (code === "timeout" && now.slowStart) return null;
   if (!isErrorCode(code)) return "it is not in the registry";
   switch (code) {
     case "sandbox_waking":

@@ -12,8 +12,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { defaultHome } from "../../backend-pool/config.ts";
 import { launch, type System } from "../../backend-pool/local/launcher.ts";
-import { leftovers, signalAll, sweep } from "../support/process-tree.ts";
+import { signalAll, sweep } from "../support/process-tree.ts";
 import { checkProcesses, checkSubject } from "./checks.ts";
+import { endAll, guard } from "./exit-guard.ts";
 import { machineProcesses } from "./machine-processes.ts";
 import { Random } from "./random.ts";
 import { Record, type Fault } from "./record.ts";
@@ -26,20 +27,17 @@ const rounds = positive("rounds", flags.rounds) ?? Infinity;
 const minutes = positive("minutes", flags.minutes) ?? (flags.rounds === undefined ? 3 : Infinity);
 const record = new Record(flags.seed ?? String(randomInt(1, 1_000_000)));
 
+let kept = false;
 const stateDir = await mkdtemp(join(tmpdir(), "rouse-faults-"));
 // Every process of the system has inherited this, the machines too.
 const ownership = ["ROUSE_STATE", stateDir, stateDir] as const;
-process.on("exit", () => {
-  // A host agent that starts a machine just now leaves it to the next look.
-  for (let looks = 0; looks < 100; looks++) {
-    const left = leftovers(...ownership);
-    if (left.length === 0) break;
-    signalAll(left, "SIGKILL");
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
-  }
-  rmSync(stateDir, { recursive: true, force: true, maxRetries: 5 });
+guard({
+  end: () => endAll(...ownership),
+  rest: () => {
+    if (record.violations.length > 0 && !kept) keep();
+    rmSync(stateDir, { recursive: true, force: true, maxRetries: 5 });
+  },
 });
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => process.exit(130));
 
 console.log(`seed ${record.seed}`);
 let code = 1;
@@ -60,14 +58,19 @@ try {
   record.violation(`the run ended early: ${fault instanceof Error ? (fault.stack ?? fault.message) : String(fault)}`);
   record.print();
 } finally {
-  if (code !== 0) console.error(`logs and calls are kept in ${await record.keep(stateDir)}`);
+  if (code !== 0) keep();
   await sweep(...ownership);
   await rm(stateDir, { recursive: true, force: true });
 }
 process.exit(code);
 
+function keep(): void {
+  kept = true;
+  console.error(`logs and calls are kept in ${record.keep(stateDir)}`);
+}
+
 async function play(own: System): Promise<void> {
-  const server = { url: own.url, apiKey: own.apiKey };
+  const server = { url: own.url, apiKey: own.apiKey, accelerator: own.accelerator };
   const subjects = await Promise.all(["one", "two"].map((name) => Subject.create(`faults-${name}`, server, record)));
   const endsAt = Date.now() + minutes * 60_000;
   for (let round = 1; round <= rounds && Date.now() < endsAt; round++) {

@@ -1,5 +1,5 @@
 /** What happened: faults, calls, errors, violations; and how it is told at the end. */
-import { mkdtemp, open, writeFile } from "node:fs/promises";
+import { closeSync, existsSync, fstatSync, mkdtempSync, openSync, readSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -81,15 +81,15 @@ export class Record {
     console.log(JSON.stringify({ seed, faults: faults.length, actions: calls.length, violations: violations.length }));
   }
 
-  /** Keep what explains a violation; answers the folder. */
-  async keep(stateDir: string): Promise<string> {
-    const folder = await mkdtemp(join(tmpdir(), "rouse-faults-kept-"));
+  /** Keep what explains a violation; answers the folder. Synchronous, for an exit. */
+  keep(stateDir: string): string {
+    const folder = mkdtempSync(join(tmpdir(), "rouse-faults-kept-"));
     const rows = (list: readonly object[]) => list.map((one) => `${JSON.stringify(one)}\n`).join("");
-    await writeFile(join(folder, "faults.jsonl"), rows(this.faults));
-    await writeFile(join(folder, "calls.jsonl"), rows(this.calls));
-    await writeFile(join(folder, "violations.txt"), this.violations.join("\n"));
+    writeFileSync(join(folder, "faults.jsonl"), rows(this.faults));
+    writeFileSync(join(folder, "calls.jsonl"), rows(this.calls));
+    writeFileSync(join(folder, "violations.txt"), this.violations.join("\n"));
     for (const name of ["host.log", "edge.log"])
-      await writeFile(join(folder, name), await tail(join(stateDir, name), LOG_TAIL_BYTES));
+      writeFileSync(join(folder, name), tail(join(stateDir, name), LOG_TAIL_BYTES));
     return folder;
   }
 }
@@ -100,14 +100,13 @@ function tally(keys: readonly string[]): [string, number][] {
   return [...counts].toSorted(([a], [b]) => a.localeCompare(b));
 }
 
-async function tail(path: string, bytes: number): Promise<Uint8Array> {
-  const file = await open(path).catch(() => null);
-  if (!file) return new Uint8Array();
+function tail(path: string, bytes: number): Uint8Array {
+  if (!existsSync(path)) return new Uint8Array();
+  const file = openSync(path, "r");
   try {
-    const { size } = await file.stat();
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(bytes), 0, bytes, Math.max(0, size - bytes));
-    return buffer.subarray(0, bytesRead);
+    const buffer = Buffer.alloc(bytes);
+    return buffer.subarray(0, readSync(file, buffer, 0, bytes, Math.max(0, fstatSync(file).size - bytes)));
   } finally {
-    await file.close();
+    closeSync(file);
   }
 }

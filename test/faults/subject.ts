@@ -11,6 +11,8 @@ import type { Record } from "./record.ts";
 /** Nothing that a caller does may take longer, milliseconds. */
 const HANG_MS = 60_000;
 const CALL_MS = 10_000;
+/** After a boot, software emulation needs more than a minute for the first start of the interpreter's libraries. */
+const SLOW_START_MS = 240_000;
 
 const COUNTER = `
 import http.server
@@ -33,6 +35,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 8080), Handler).serve_forever()
 export interface Server {
   readonly url: string;
   readonly apiKey: string;
+  readonly accelerator: string;
 }
 
 /** What came of an action that was tried. */
@@ -198,12 +201,7 @@ export class Subject {
     this.#inFlight += 1;
     const late = new AbortController();
     try {
-      const value = await Promise.race([
-        work(),
-        delay(HANG_MS, undefined, { signal: late.signal }).then(() => {
-          throw new RouseError({ code: "hangs", message: `no end after ${HANG_MS / 1000} s` });
-        }),
-      ]);
+      const value = await Promise.race([work(), this.#hangs(action, late.signal)]);
       this.#note(action, from, "ok");
       return { ok: true, value };
     } catch (fault) {
@@ -222,6 +220,18 @@ export class Subject {
     }
   }
 
+  /** Throws when the call takes too long. */
+  async #hangs(action: string, signal: AbortSignal): Promise<never> {
+    await delay(HANG_MS, undefined, { signal });
+    if (this.#startsSlowly(action)) await delay(SLOW_START_MS, undefined, { signal });
+    throw new RouseError({ code: "hangs", message: "it does not end" });
+  }
+
+  /** Asked while the call waits: the machine may have been killed since it began. */
+  #startsSlowly(action: string): boolean {
+    return action === "interpreter" && this.killedAt !== null && this.#server.accelerator === "tcg";
+  }
+
   #circumstances(action: string, from: number, message: string): Circumstances {
     const to = Date.now();
     return {
@@ -230,6 +240,7 @@ export class Subject {
       crashed: this.killedAt !== null,
       pausing: this.pausedThisRound,
       asksForState: ["pause", "wake", "getOrCreate"].includes(action),
+      slowStart: this.#startsSlowly(action),
       refused: message.includes("ECONNREFUSED"),
     };
   }

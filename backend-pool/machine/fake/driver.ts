@@ -94,7 +94,7 @@ export class FakeDriver implements Driver {
     };
   }
 
-  adopt(id: string): Promise<Actual> {
+  adopt(id: string, _identity: Identity): Promise<Actual> {
     return this.inspect(id);
   }
 

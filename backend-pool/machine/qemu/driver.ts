@@ -196,7 +196,7 @@ export class QemuDriver implements Driver {
     };
   }
 
-  async adopt(id: string): Promise<Actual> {
+  async adopt(id: string, identity: Identity): Promise<Actual> {
     const made = await this.#find(id).catch(() => null);
     if (made && !this.#vms.has(id)) {
       const vm = await Vm.attach(made.paths);
@@ -204,14 +204,12 @@ export class QemuDriver implements Driver {
         this.#watch(id, vm);
         const saved = await exists(join(made.dir, DEVICE_STATE));
         const status = await vm.status();
-        if (!saved && status !== "running" && status !== "inmigrate") {
-          // The host agent died between stopping the virtual CPUs and saving their state, or just before running on.
-          await vm.run();
-        } else if (saved && status === "running") {
-          await vm.qmp.execute("stop");
-          await rm(join(made.dir, DEVICE_STATE));
-          await vm.run();
-        }
+        // A state that is whole while the virtual CPUs run is the one of an earlier sleep, and no longer fits.
+        if (saved && status === "running") await rm(join(made.dir, DEVICE_STATE));
+        const isAwake = status === "running" || (!saved && status !== "inmigrate");
+        // Stopped and not saved: the host agent died in the middle of a pause or a wake, and nothing is lost by going on.
+        if (isAwake && status !== "running") await vm.run();
+        if (isAwake) await vm.wire.wake(identity, WAKE_LIMIT_MS).catch(() => undefined);
       }
     }
     return this.inspect(id);
