@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 
-/** Of this boot; the same for as long as the RAM lives. */
+/** The same for as long as the RAM lives; a copy of a machine is given its own while the agent runs. */
 export function bootId(): string {
   return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
 }

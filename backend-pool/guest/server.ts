@@ -87,7 +87,6 @@ function routesOf(agent: Agent, dropOthers: (call: Call) => void): Record<string
   const commands = new Commands(processes);
   const files = new Files(agent.home);
   const uploads = new Uploads(files);
-  const boot = bootId();
   return {
     "POST /exec": (call) => commands.exec(call),
     "POST /processes": (call) => commands.spawn(call),
@@ -123,7 +122,7 @@ function routesOf(agent: Agent, dropOthers: (call: Call) => void): Record<string
       const own = call.req.socket.localPort;
       sendJson(call, {
         version: agent.version,
-        bootId: boot,
+        bootId: bootId(),
         running: processes.running,
         runs: interpreter.runs,
         listening: (await listeningPorts()).filter((port) => port !== own),

@@ -18,9 +18,9 @@ import { sign, signingKey } from "../../sdk/contract/ticket.ts";
 import { Floor, timed } from "./floor.ts";
 
 const { values: flags } = parseArgs({
-  options: { runs: { type: "string", default: "20" }, quick: { type: "boolean", default: false } },
+  options: { runs: { type: "string" }, quick: { type: "boolean", default: false } },
 });
-const RUNS = flags.quick ? 5 : Number(flags.runs);
+const RUNS = Number(flags.runs ?? (flags.quick ? 5 : 20));
 const WARM_RUNS = flags.quick ? 100 : 500;
 const GIB = flags.quick ? 64 * 1_048_576 : 1024 * 1_048_576;
 
