@@ -1,8 +1,9 @@
 /** Recipe -> base disk, kernel and the files PID 1 needs; kept in a cache by content key. */
-import { mkdir, readFile, readdir, rename, rm, writeFile, stat, copyFile, chmod } from "node:fs/promises";
+import { mkdir, readFile, readdir, rename, rm, writeFile, copyFile, chmod } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildGuestAgent } from "../guest/build.ts";
+import { exists } from "../paths.ts";
 import { run } from "../process.ts";
 import { contentKey, type Recipe } from "./recipe.ts";
 import type { Progress } from "../progress.ts";
@@ -142,11 +143,4 @@ async function buildInitrd(imageDir: string, cacheDir: string): Promise<{ key: s
   } finally {
     await rm(work, { recursive: true, force: true });
   }
-}
-
-async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }

@@ -1,10 +1,11 @@
 /** Real machines: QEMU guests whose RAM is a file, so that a pause moves only the state of devices. */
-import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { RouseFailure } from "../../../sdk/contract/errors.ts";
 import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
 import { Shape, type SleepDepth } from "../../../sdk/contract/host.ts";
 import type { Image } from "../../images/build.ts";
+import { exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import { agentAnswers } from "../agent-client.ts";
 import type { Actual, Driver, Endpoint, Identity, Listening } from "../driver.ts";
@@ -316,13 +317,6 @@ export class QemuDriver implements Driver {
 export async function qemuVersion(): Promise<string> {
   const { stdout } = await run("qemu-system-x86_64", ["--version"]);
   return /version (\S+)/.exec(stdout)?.[1] ?? "unknown";
-}
-
-async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }
 
 function text(fault: unknown): string {

@@ -4,12 +4,13 @@
  * one is a rename.
  */
 import { randomBytes } from "node:crypto";
-import { copyFile, mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
 import type { Shape } from "../../../sdk/contract/host.ts";
 import { contentKey } from "../../images/recipe.ts";
 import type { Image } from "../../images/build.ts";
+import { exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import type { Progress } from "../../progress.ts";
 import { agentFacts } from "../agent-client.ts";
@@ -190,11 +191,4 @@ async function cloneInto(golden: string, target: string): Promise<void> {
     run("qemu-img", ["create", "-q", "-f", "qcow2", "-b", join(golden, DISK), "-F", "qcow2", join(target, DISK)]),
   ]);
   await writeFile(join(target, "golden"), golden, { mode: 0o600 });
-}
-
-async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }
