@@ -7,6 +7,7 @@ import { exists } from "../paths.ts";
 import { run } from "../process.ts";
 import { contentKey, type Recipe } from "./recipe.ts";
 import type { Progress } from "../progress.ts";
+import { removeLeftovers, removeTree } from "./leftovers.ts";
 
 /** Kernel modules the root disk, the network and the wire need, in loading order. */
 const MODULES = ["virtio_blk", "failover", "net_failover", "virtio_net"];
@@ -35,6 +36,7 @@ export async function buildImage(recipe: Recipe, cacheDir: string, progress: Pro
   const key = contentKey(recipe, init, process.version, "layout 1");
   const dir = join(cacheDir, "base", `${recipe.name}-${key}`);
   await mkdir(join(cacheDir, "base"), { recursive: true });
+  await Promise.all(["", "base", "golden"].map((folder) => removeLeftovers(join(cacheDir, folder))));
   if (!(await exists(join(dir, "disk.ext4")))) {
     await progress.step(`building the image "${recipe.name}" (Debian ${recipe.suite}, once, 3 to 6 minutes)`, (part) =>
       buildDisk(recipe, dir, node, part),
@@ -54,7 +56,7 @@ export async function buildImage(recipe: Recipe, cacheDir: string, progress: Pro
 async function buildDisk(recipe: Recipe, dir: string, node: string, under: (part: string) => void): Promise<void> {
   const part = `${dir}.part-${process.pid}`;
   const root = join(part, "root");
-  await rm(part, { recursive: true, force: true });
+  await removeTree(part);
   await mkdir(root, { recursive: true, mode: 0o755 });
   try {
     const skip = ["doc", "man", "locale", "info"].map((name) => `--dpkgopt=path-exclude=/usr/share/${name}/*`);
@@ -89,12 +91,11 @@ async function buildDisk(recipe: Recipe, dir: string, node: string, under: (part
     under("writing the file system");
     const eager = ["-E", "lazy_itable_init=0,lazy_journal_init=0"];
     await run("mkfs.ext4", ["-q", "-F", "-L", "rouse", ...eager, "-d", root, disk]);
-    await rm(root, { recursive: true, force: true });
-    await rm(dir, { recursive: true, force: true });
-    await rename(part, dir);
-  } catch (fault) {
-    await rm(part, { recursive: true, force: true });
-    throw fault;
+    await removeTree(root);
+    // Another process may have made the same one meanwhile, and machines use it.
+    if (!(await exists(join(dir, "disk.ext4")))) await rename(part, dir);
+  } finally {
+    await removeTree(part);
   }
 }
 

@@ -357,11 +357,17 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   async #settle(id: string, goal: SandboxState, holdMs: number): Promise<SandboxAnswer> {
     const tries = this.#engine.failedTries;
     this.#engine.background(this.#engine.drive());
+    // A pause that was overtaken by a wake goes on to the next run at once, and is done all the same.
+    const overtaken = ({ life }: SandboxRecord) => goal === "paused" && life.state === "resuming";
     const rest = (now: SandboxRecord) =>
-      now.id !== id || !isTransitional(now.life.state) || this.#engine.failedTries !== tries;
+      now.id !== id || !isTransitional(now.life.state) || overtaken(now) || this.#engine.failedTries !== tries;
     const record = await this.#engine.until(rest, holdMs);
     await this.#engine.indexed();
     if (record?.id !== id) return gone;
+    if (overtaken(record)) {
+      const { life } = record;
+      return this.#show({ ...record, life: { ...life, state: "paused", generation: life.generation - 1 } });
+    }
     const { state, failure } = record.life;
     const failed = failure && state !== goal && (!isTransitional(state) || this.#engine.failedTries !== tries);
     if (failed) return { ok: false, failure };

@@ -1,5 +1,5 @@
 /** Kill each process in turn: the state that follows is right, the reason is said, and the machine is usable again. */
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
@@ -23,11 +23,14 @@ describe("a killed", () => {
     await rm(stateDir, { recursive: true, force: true });
   });
 
+  async function pidFiles(): Promise<string[]> {
+    const runDir = join(stateDir, "run");
+    return (await readdir(runDir)).filter((name) => name.endsWith(".pid")).map((name) => join(runDir, name));
+  }
+
   /** Processes of the machines of this test's own system. */
   async function machineProcesses(): Promise<number[]> {
-    const runDir = join(stateDir, "run");
-    const files = (await readdir(runDir)).filter((name) => name.endsWith(".pid"));
-    const pids = await Promise.all(files.map(async (name) => Number(await readFile(join(runDir, name), "utf8"))));
+    const pids = await Promise.all((await pidFiles()).map(async (file) => Number(await readFile(file, "utf8"))));
     const alive = await Promise.all(
       pids.map((pid) =>
         readFile(`/proc/${pid}/cmdline`, "utf8").then(
@@ -62,6 +65,8 @@ describe("a killed", () => {
     await asleep.pause();
     await own.host.kill();
     expect((await machineProcesses()).length).toBeGreaterThan(0);
+    // As if the kill had come before the process's number was written.
+    for (const file of await pidFiles()) await writeFile(file, "starting");
     await own.host.start();
     expect((await awake.interpreter.run("kept")).results[0]?.data["text/plain"]).toBe("1");
     expect((await awake.refresh()).info.generation).toBe(awake.info.generation);
@@ -99,6 +104,8 @@ describe("a killed", () => {
     await asleep.interpreter.run("kept = 3");
     await asleep.pause();
     await own.edge.kill();
+    // The whole edge is gone, not only the process that started it.
+    await expect(fetch(own.url)).rejects.toThrow();
     await own.edge.start();
     expect((await awake.exec("echo here")).stdout).toBe("here\n");
     expect((await asleep.refresh()).state).toBe("paused");

@@ -82,13 +82,13 @@ export async function control(method: string, path: string, body?: object): Prom
 
 /** A counter server in the guest: counts requests, and answers their length and SHA-256. */
 export const COUNTER_SERVER = `
-import hashlib, http.server, json
-count = 0
+import hashlib, http.server, itertools, json
+# next() on a counter is one step; threads that add and then read could give one number twice.
+counts = itertools.count(1)
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def answer(self):
-        global count
-        count += 1
+        count = next(counts)
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         text = json.dumps({"count": count, "size": len(body), "sha256": hashlib.sha256(body).hexdigest(),
                            "host": self.headers.get("host"), "authorization": self.headers.get("authorization")}).encode()

@@ -150,10 +150,18 @@ describe("pause and wake", () => {
       ({ state }) => state === "pausing",
     );
     const exec = call("POST", `/v1/sandboxes/${id}:exec`, { command: "true" });
+    await fake.plan({ label: name, action: "wake", hold: true });
     await fake.release(name);
-    expect((await pausing).status).toBe(200);
+    // Who asked for the pause has it, though the machine is on its way up again.
+    expect(await pausing).toMatchObject({ status: 200, body: { state: "paused", generation: 1 } });
+    await eventually(
+      async () => {
+        await fake.release(name);
+        return read(id);
+      },
+      ({ state }) => state === "running",
+    );
     expect((await exec).status).toBe(200);
-    expect(await read(id)).toMatchObject({ state: "running" });
   });
 
   it("run on with the reason when the pause fails", async () => {

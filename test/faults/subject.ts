@@ -15,14 +15,12 @@ const CALL_MS = 10_000;
 const SLOW_START_MS = 240_000;
 
 const COUNTER = `
-import http.server
-count = 0
+import http.server, itertools
+counts = itertools.count(1)
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def do_GET(self):
-        global count
-        count += 1
-        text = str(count).encode()
+        text = str(next(counts)).encode()
         self.send_response(200)
         self.send_header("content-length", str(len(text)))
         self.end_headers()

@@ -165,9 +165,8 @@ export class Golden {
         { cause: fault },
       );
     }
-    await rm(dir, { recursive: true, force: true });
     await rename(part, dir).catch(async (fault: unknown) => {
-      // Another process made the same one meanwhile; both are as good.
+      // Another process made the same one meanwhile, and machines may use it already.
       if (!(await exists(join(dir, DEVICE_STATE)))) throw fault;
       await rm(part, { recursive: true, force: true });
     });

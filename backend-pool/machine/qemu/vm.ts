@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, constants, openSync } from "node:fs";
-import { open, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { open, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { connectUnix, Qmp, QmpError } from "./qmp.ts";
 import { Wire } from "./wire.ts";
@@ -17,6 +17,8 @@ export interface VmPaths {
   readonly log: string;
 }
 
+/** In the place of a process's number until that is known. */
+const STARTING = "starting";
 /** Device state is about 0.5 MB; a minute is for a host that is very busy. */
 const MOVE_LIMIT_MS = 60_000;
 
@@ -43,7 +45,9 @@ export class Vm {
 
   /** Start a process; it outlives this one. With `-incoming` in the arguments it waits for a state. */
   static async start(args: readonly string[], paths: VmPaths): Promise<Vm> {
-    await Promise.all([rm(paths.qmp, { force: true }), rm(paths.wire, { force: true })]);
+    // Whoever finds this mark looks for the process itself: its number may never have been written.
+    const marked = writeFile(paths.pid, STARTING, { mode: 0o600 });
+    await Promise.all([marked, rm(paths.qmp, { force: true }), rm(paths.wire, { force: true })]);
     const log = openSync(paths.log, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC, 0o600);
     const child = spawn("qemu-system-x86_64", args, { detached: true, stdio: ["ignore", log, log] });
     closeSync(log);
@@ -63,8 +67,10 @@ export class Vm {
 
   /** Take up a process that an earlier host agent started; null when it is gone. */
   static async attach(paths: VmPaths): Promise<Vm | null> {
-    const pid = Number(await readFile(paths.pid, "utf8").catch(() => "0"));
+    const noted = await readFile(paths.pid, "utf8").catch(() => "0");
+    const pid = noted === STARTING ? await findQemu(paths.qmp) : Number(noted);
     if (!pid || !(await isQemu(pid, paths.qmp))) return null;
+    if (noted === STARTING) await writeFile(paths.pid, String(pid), { mode: 0o600 });
     try {
       const vm = await Vm.#connect(paths, pid, true, 3000);
       const status = await vm.status();
@@ -244,4 +250,11 @@ export class Vm {
 async function isQemu(pid: number, qmpPath: string): Promise<boolean> {
   const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
   return command.includes(qmpPath);
+}
+
+/** The QEMU of that socket among all processes; 0 when there is none. */
+async function findQemu(qmpPath: string): Promise<number> {
+  for (const name of await readdir("/proc"))
+    if (/^\d+$/.test(name) && (await isQemu(Number(name), qmpPath))) return Number(name);
+  return 0;
 }
