@@ -10,6 +10,11 @@ import { Replays } from "./replays.ts";
 const KEYS_KEPT = 1024;
 /** Longest wait of one read of output, ms. */
 const WAIT_MS = 8000;
+/**
+ * Bytes of one slice of a followed output. What a connection takes with it when it is cut is less, and is still in the
+ * log: only the request for the next slice says that this one arrived.
+ */
+const SLICE_BYTES = 524_288;
 
 export class Commands {
   readonly #processes: Processes;
@@ -118,26 +123,28 @@ export class Commands {
     sendJson(call, process.info());
   }
 
-  /** Events from a cursor to the end, or until the slice is over. */
+  /** Events from a cursor to the end, or until the slice is over by its bytes or its time. */
   async #follow(call: Call, lines: Lines, process: GuestProcess, from: number): Promise<void> {
     const { log } = process;
     const slice = new Slice(call, guestLimits.followSeconds * 1000);
     const reader = {};
     let cursor = from;
+    let end = from + SLICE_BYTES;
+    process.follow(reader, from);
     try {
-      while (!slice.signal.aborted) {
-        process.follow(reader, cursor);
+      while (!slice.signal.aborted && cursor < end) {
         await log.change(cursor, slice.signal);
         if (call.gone.aborted) return;
         if (cursor < log.first) {
           lines.write({ type: "truncated", droppedBytes: log.first - cursor, resumeAt: log.first });
           cursor = log.first;
+          end = cursor + SLICE_BYTES;
+          process.follow(reader, cursor);
         }
         for (const piece of log.read(cursor, guestLimits.outputBytes / 4, process.outputEncoding === "base64")) {
           if (!lines.write(event(piece))) await lines.drained();
           if (call.gone.aborted) return;
           cursor = piece.offset + piece.bytes;
-          process.follow(reader, cursor);
         }
         if (log.ended && cursor >= log.total) {
           const { exitCode, state, timedOut, durationMs } = process;
@@ -149,9 +156,10 @@ export class Commands {
       }
       lines.write({ type: "continue", processId: process.id, cursor });
       lines.end();
+      process.lose(reader, "slice");
     } finally {
       slice.end();
-      process.lose(reader);
+      process.lose(reader, "broke");
     }
   }
 }

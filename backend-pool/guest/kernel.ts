@@ -38,7 +38,7 @@ export interface KernelOptions {
 
 export interface Run {
   readonly code: string;
-  /** 0: no limit. */
+  /** Longest time from the call to its end, a wait for its turn or for the kernel's start included; 0: no limit. */
   readonly timeoutMs: number;
   /** Interrupts the run when aborted. */
   readonly gone: AbortSignal | null;
@@ -89,10 +89,14 @@ export class Kernel {
     return isNew;
   }
 
-  /** One run at a time, in the order they came. */
+  /** One run at a time, in the order they came. One that has not begun when its time is up never does. */
   run(run: Run): Promise<Execution> {
-    const execution = this.#tail.then(() => this.#run(run));
-    this.#tail = execution.catch(() => undefined);
+    const limit = new Limit(run.timeoutMs);
+    const before = this.#tail;
+    const execution = Promise.race([before, limit.over])
+      .then(() => this.#run(run, limit))
+      .finally(() => limit.end());
+    this.#tail = Promise.allSettled([before, execution]);
     return execution;
   }
 
@@ -186,20 +190,20 @@ export class Kernel {
     });
   }
 
-  async #run({ code, timeoutMs, gone, emit }: Run): Promise<Execution> {
+  async #run({ code, gone, emit }: Run, limit: Limit): Promise<Execution> {
     if (this.#removed) throw new RouseFailure("context_not_found", `There is no context ${this.id} any more.`);
     const id = `run-${randomBytes(6).toString("hex")}`;
-    const began = performance.now();
     const kept = new Kept();
     let outcome: Outcome = { status: "interrupted", n: null };
     let error: Execution["error"] = null;
     let contextStarted = false;
-    if (!gone?.aborted) {
-      contextStarted = await this.ensure();
+    if (!gone?.aborted && !limit.isOver) contextStarted = await Promise.race([this.ensure(), limit.over]);
+    if (limit.isOver) outcome = { status: "timeout", n: null };
+    else if (!gone?.aborted) {
       this.state = "busy";
       this.#interrupted = false;
       if (await this.#prepare()) {
-        outcome = await this.#execute(code, timeoutMs, gone, (event) => {
+        outcome = await this.#execute(code, limit, gone, (event) => {
           if (event.k === "stdout" || event.k === "stderr") kept.write(event.k, event.text);
           else if (event.k === "result") kept.result(event);
           else if (event.k === "error") error = { name: event.name, value: event.value, traceback: event.traceback };
@@ -216,7 +220,7 @@ export class Kernel {
       status: outcome.status,
       ...kept.parts(),
       error,
-      durationMs: Math.round(performance.now() - began),
+      durationMs: Math.round(performance.now() - limit.began),
       contextStarted,
       lostBytes: 0,
     };
@@ -224,7 +228,7 @@ export class Kernel {
 
   async #execute(
     code: string,
-    timeoutMs: number,
+    limit: Limit,
     gone: AbortSignal | null,
     take: (event: BridgeEvent) => Promise<void> | undefined,
   ): Promise<Outcome> {
@@ -238,11 +242,12 @@ export class Kernel {
       again = setInterval(() => this.interrupt(), INTERRUPT_AGAIN_MS);
       grace = setTimeout(() => this.end(), INTERRUPT_GRACE_MS);
     };
-    const timeUp = () => {
+    let done = false;
+    void limit.over.then(() => {
+      if (done) return;
       timedOut = true;
       stop();
-    };
-    const limit = timeoutMs > 0 ? setTimeout(timeUp, timeoutMs) : undefined;
+    });
     gone?.addEventListener("abort", stop);
     let n: number | null = null;
     const status = await new Promise<Execution["status"]>((resolve) => {
@@ -260,7 +265,7 @@ export class Kernel {
       if (gone?.aborted) stop();
     });
     this.#listener = null;
-    clearTimeout(limit);
+    done = true;
     clearTimeout(grace);
     clearInterval(again);
     clearTimeout(this.#again);
@@ -296,6 +301,29 @@ export class Kernel {
 
   #send(request: object): void {
     this.#bridge?.stdin.write(`${JSON.stringify(request)}\n`);
+  }
+}
+
+/** The time of one run. */
+class Limit {
+  readonly began = performance.now();
+  /** Resolves (with false) when the time is up; never, without a limit. */
+  readonly over: Promise<false>;
+  readonly #timer: NodeJS.Timeout | undefined;
+  isOver = false;
+
+  constructor(ms: number) {
+    const { promise, resolve } = Promise.withResolvers<false>();
+    this.over = promise;
+    const up = () => {
+      this.isOver = true;
+      resolve(false);
+    };
+    this.#timer = ms > 0 ? setTimeout(up, ms) : undefined;
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
   }
 }
 

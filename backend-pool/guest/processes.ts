@@ -28,10 +28,15 @@ export interface StartRequest {
 
 /** After a command ended, how long its children may still write before its answer goes, ms. They may live on. */
 const GRACE_MS = 50;
-/** Bytes that a reader may be behind before the process waits for it. */
-const AHEAD_BYTES = 524_288;
+/**
+ * Bytes past what a reader surely has before the process waits for it: more than a slice of it, and with what the pipes
+ * hold still less than the log keeps.
+ */
+const AHEAD_BYTES = 655_360;
 /** How long a process waits for a reader whose connection broke, ms. */
 const READER_GONE_MS = 10_000;
+/** How long for one that was told to come back for the next slice, and may still be busy with this one, ms. */
+const READER_BACK_MS = 60_000;
 /** Bytes of stdin that wait for the process before more is refused. */
 const STDIN_BYTES = 1_048_576;
 /** After SIGKILL at a time limit, how long until the answer goes without the process, ms. */
@@ -142,7 +147,7 @@ export class GuestProcess {
     return this.#stdinOffset;
   }
 
-  /** A reader's place: while one is far behind, the process waits instead of losing output. */
+  /** What a reader surely has: while one is far behind, the process waits instead of losing output. */
   follow(reader: object, cursor: number): void {
     const known = this.#readers.get(reader);
     if (known) known.cursor = cursor;
@@ -163,11 +168,11 @@ export class GuestProcess {
   }
 
   /** The reader's connection broke, or its slice is over: wait a while for its return, then do without. */
-  lose(reader: object): void {
+  lose(reader: object, how: "broke" | "slice"): void {
     const known = this.#readers.get(reader);
     if (!known || known.gone) return;
     if (this.state !== "running") return this.unfollow(reader);
-    known.gone = setTimeout(() => this.unfollow(reader), READER_GONE_MS);
+    known.gone = setTimeout(() => this.unfollow(reader), how === "broke" ? READER_GONE_MS : READER_BACK_MS);
   }
 
   info(): ProcessInfo {

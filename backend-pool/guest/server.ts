@@ -1,6 +1,5 @@
 /** The agent's HTTP server: which route is whose. */
 import { createServer, type Server } from "node:http";
-import type { Duplex } from "node:stream";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { Commands } from "./commands.ts";
 import { bootId, listeningPorts } from "./facts.ts";
@@ -28,12 +27,8 @@ type Handler = (call: Call, id: string) => void | Promise<void>;
 const ITEM = /^(\/processes|\/uploads|\/interpreter\/contexts|\/ports)\/([^/:]+)([:/].*)?$/;
 
 export function agentServer(agent: Agent): Server {
-  const sockets = new Set<Duplex>();
-  const routes = routesOf(agent, (call) => {
-    for (const socket of sockets) if (socket !== call.req.socket) socket.destroy();
-  });
   const byPath = new Map<string, Map<string, Handler>>();
-  for (const [route, handler] of Object.entries(routes)) {
+  for (const [route, handler] of Object.entries(routesOf(agent))) {
     const [method = "", path = ""] = route.split(" ");
     byPath.set(path, (byPath.get(path) ?? new Map<string, Handler>()).set(method, handler));
   }
@@ -74,15 +69,13 @@ export function agentServer(agent: Agent): Server {
       return;
     }
     socket.setNoDelay(true);
-    sockets.add(socket);
-    socket.once("close", () => sockets.delete(socket));
   });
   server.on("upgrade", proxyUpgrade);
   return server;
 }
 
 /** Method and path; `*` stands for the id. */
-function routesOf(agent: Agent, dropOthers: (call: Call) => void): Record<string, Handler> {
+function routesOf(agent: Agent): Record<string, Handler> {
   const { processes, interpreter } = agent;
   const commands = new Commands(processes);
   const files = new Files(agent.home);
@@ -135,11 +128,6 @@ function routesOf(agent: Agent, dropOthers: (call: Call) => void): Record<string
       if (env === undefined) fields.fault("env", "missing");
       fields.check();
       processes.env = env ?? {};
-      sendJson(call, {});
-    },
-    // Streams that were open before a sleep have nobody at their other end.
-    "POST /resync": (call) => {
-      dropOthers(call);
       sendJson(call, {});
     },
   };

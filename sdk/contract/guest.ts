@@ -12,7 +12,8 @@ const path = z
   .string()
   .min(1)
   .max(4096)
-  .refine((p) => !p.includes("\0"), "a path has no NUL");
+  .refine((p) => !p.includes("\0"), "a path has no NUL")
+  .refine((p) => !p.split("/").includes(".."), 'a path has no ".." in it; name the place itself');
 
 const timeoutMs = z.int().min(1).max(guestLimits.execTimeoutMsMax);
 
@@ -217,7 +218,7 @@ export const RunCode = z
     code: z.string(),
     language: z.literal("python", "only python is offered").optional(),
     context: ContextId.optional(),
-    /** 0: no limit. */
+    /** Longest time until the result, milliseconds, waits included; 0: no limit. */
     timeoutMs: z.int().min(0).max(guestLimits.execTimeoutMsMax).optional(),
     interruptOnDisconnect: z.boolean().optional(),
     stream: z.boolean().optional(),

@@ -68,6 +68,9 @@ export const SandboxId = z.string().refine((id) => labelOfId(id) !== null, "not 
 
 function slugOf(name: string): string {
   const slug = name
+    // "é" is "e" and an accent.
+    .normalize("NFKD")
+    .replace(/\p{M}+/gu, "")
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, "-")
     .replace(/^-+/, "")

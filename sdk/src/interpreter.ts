@@ -29,7 +29,10 @@ export type CodeError = NonNullable<Execution["error"]>;
 export interface RunOptions {
   /** Context to run in; the default one unless given. */
   context?: string | undefined;
-  /** Time limit of the code, milliseconds; 0 for none. Reaching it is a result (`status: "timeout"`), not an error. */
+  /**
+   * Longest time until the result, milliseconds, a wait for earlier runs or for the kernel's start included; 0 for none.
+   * Reaching it is a result (`status: "timeout"`), not an error; code that has not begun by then never does.
+   */
   timeoutMs?: number | undefined;
   /** Interrupt the code when this program goes away. */
   interruptOnDisconnect?: boolean | undefined;

@@ -108,6 +108,11 @@ export class Agent {
     return OutputPage.parse((await this.call("GET", `/processes/${id}/output${query}`)).body);
   }
 
+  /** A stream of the output from a cursor on. */
+  output(id: string, cursor: number): Promise<IncomingMessage> {
+    return this.answer("GET", `/processes/${id}/output?follow=true&cursor=${cursor}`);
+  }
+
   /** Read on by pages until the text is there. */
   async textOf(id: string, wanted: string): Promise<string> {
     let text = "";
@@ -126,7 +131,7 @@ export class Agent {
 
   /** All events of a streamed exec. */
   async stream(body: Record<string, unknown>): Promise<Event[]> {
-    return allEvents(await this.answer("POST", "/exec", { body: { ...body, stream: true } }));
+    return collect(followed(this, await this.answer("POST", "/exec", { body: { ...body, stream: true } })));
   }
 }
 
@@ -137,9 +142,25 @@ export async function* events(answer: IncomingMessage): AsyncGenerator<Event> {
   for await (const line of lines(answer)) yield OutputEvent.parse(line);
 }
 
-export async function allEvents(answer: IncomingMessage): Promise<Event[]> {
-  const all: Event[] = [];
-  for await (const event of events(answer)) all.push(event);
+/** All events of a process, over as many slices as it takes. */
+export async function* followed(agent: Agent, answer: IncomingMessage): AsyncGenerator<Event> {
+  for (let slice: IncomingMessage | null = answer; slice;) {
+    const from: IncomingMessage = slice;
+    slice = null;
+    for await (const event of events(from)) {
+      if (event.type !== "continue") yield event;
+      else slice = await agent.output(event.processId, event.cursor);
+    }
+  }
+}
+
+export function allEvents(answer: IncomingMessage): Promise<Event[]> {
+  return collect(events(answer));
+}
+
+export async function collect<T>(from: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const one of from) all.push(one);
   return all;
 }
 

@@ -119,6 +119,27 @@ test("a run beyond its time is interrupted, and the context goes on", async () =
   expect(mainText(after)).toBe("7");
 });
 
+test("a run whose time is up before its turn never runs, and disturbs nothing", async () => {
+  const first = run("import time\nlate_ran = False\ntime.sleep(2)\nlate_ran");
+  await busy();
+  const late = await run("late_ran = True", { timeoutMs: 200 });
+  expect(late).toMatchObject({ status: "timeout", executionCount: null, results: [] });
+  expect(late.durationMs).toBeLessThan(1500);
+  expect(mainText(await first)).toBe("False");
+  expect(mainText(await run("late_ran"))).toBe("False");
+});
+
+test("the start of a kernel counts, too", async () => {
+  const other = await startAgent("--python", PYTHON);
+  try {
+    const go = async (body: object) => Execution.parse((await other.call("POST", "/interpreter:run", { body })).body);
+    expect(await go({ code: "begun = True", timeoutMs: 1 })).toMatchObject({ status: "timeout", executionCount: null });
+    expect(mainText(await go({ code: "'begun' in dir()" }))).toBe("False");
+  } finally {
+    await other.stop();
+  }
+});
+
 test("a run can be interrupted by another call", async () => {
   const running = run("import time\ntime.sleep(600)");
   await busy();

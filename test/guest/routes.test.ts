@@ -3,7 +3,7 @@ import { connect, createServer as createTcpServer, type AddressInfo } from "node
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { guestLimits } from "../../sdk/contract/guest-limits.ts";
 import { GuestFacts } from "../../sdk/contract/guest.ts";
-import { codeOf, lines, startAgent, type Agent } from "./agent.ts";
+import { codeOf, startAgent, type Agent } from "./agent.ts";
 
 let agent: Agent;
 let server: Server;
@@ -170,20 +170,6 @@ test("connections from elsewhere are not served", async () => {
   } finally {
     await guarded.end();
   }
-});
-
-test("resync ends the streams that were open, and not what runs", async () => {
-  const answer = await agent.answer("POST", "/exec", { body: { command: "echo up; sleep 600", stream: true } });
-  const reader = lines(answer);
-  const { processId } = (await reader.next()).value as { processId: string };
-  expect((await agent.call("POST", "/resync", { body: {} })).status).toBe(200);
-  await expect(
-    (async () => {
-      for await (const _ of reader);
-    })(),
-  ).rejects.toThrow(/aborted/);
-  expect((await agent.process(processId)).state).toBe("running");
-  await agent.signal(processId, "SIGKILL");
 });
 
 test("the agent told no fault meanwhile", () => {

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { OutputEvent } from "../../sdk/contract/guest.ts";
-import { allEvents, bytesOf, events, lines, startAgent, type Agent, type Event } from "./agent.ts";
+import { allEvents, bytesOf, collect, events, followed, lines, startAgent, type Agent, type Event } from "./agent.ts";
 
 let agent: Agent;
 beforeAll(async () => {
@@ -66,7 +66,7 @@ test("20 MB to a slow reader arrive whole and in order", async () => {
   let cursor = 0;
   let sleeps = 0;
   let last: Event | undefined;
-  for await (const event of events(answer)) {
+  for await (const event of followed(agent, answer)) {
     if (event.type === "truncated") throw new Error(`lost ${event.droppedBytes} bytes`);
     if (event.type === "stdout") {
       if (event.offset !== cursor) throw new Error(`offset ${event.offset} where ${cursor} was due`);
@@ -88,11 +88,11 @@ test("20 MB to a slow reader arrive whole and in order", async () => {
 
 test("a reader that follows from the beginning while the process writes loses nothing", async () => {
   const started = await agent.spawn({ command: "read line; seq -f %019.0f 1 200000", stdinMode: "pipe" });
-  const answer = await agent.answer("GET", `/processes/${started.id}/output?follow=true`);
+  const answer = await agent.output(started.id, 0);
   await agent.call("POST", `/processes/${started.id}:write`, {
     body: { base64: Buffer.from("go\n").toString("base64"), offset: 0 },
   });
-  const { end } = bytesOf(await allEvents(answer));
+  const { end } = bytesOf(await collect(followed(agent, answer)));
   expect(end).toBe(4_000_000);
 });
 
@@ -103,10 +103,10 @@ test("a reader that vanishes blocks neither the process for ever nor another rea
   const first = OutputEvent.parse((await lines(gone).next()).value);
   gone.destroy();
   if (first.type !== "start") throw new Error(first.type);
-  const other = await agent.answer("GET", `/processes/${first.processId}/output?follow=true`);
+  const other = await agent.output(first.processId, 0);
   let cursor = 0;
   let lost = 0;
-  for await (const event of events(other)) {
+  for await (const event of followed(agent, other)) {
     if (event.type === "truncated") {
       lost += event.droppedBytes;
       cursor = event.resumeAt;
@@ -114,7 +114,6 @@ test("a reader that vanishes blocks neither the process for ever nor another rea
     if (event.type === "stdout") cursor = event.offset + Buffer.byteLength(event.data);
     if (cursor === 6_000_000) break;
   }
-  other.destroy();
   await agent.signal(first.processId, "SIGKILL");
   expect([cursor, lost]).toEqual([6_000_000, 0]);
 });
@@ -130,10 +129,23 @@ test("a reader that broke off resumes where it was, without a gap", async () => 
   }
   answer.destroy();
   const { end } = bytesOf(before);
-  const rest = await allEvents(await agent.answer("GET", `/processes/${id}/output?follow=true&cursor=${end}`));
+  const rest = await collect(followed(agent, await agent.output(id, end)));
   expect(rest.some(({ type }) => type === "truncated" || type === "start")).toBe(false);
   expect(bytesOf(rest, end).end).toBe(1_000_000);
   expect(rest.at(-1)?.type).toBe("exit");
+});
+
+test("a reader that broke off loses nothing of what was on its way", async () => {
+  const answer = await agent.answer("POST", "/exec", { body: { command: "seq -f %019.0f 1 300000", stream: true } });
+  const first = OutputEvent.parse((await lines(answer).next()).value);
+  if (first.type !== "start") throw new Error(first.type);
+  // The agent has sent all that it may, and none of it is read.
+  const written = async () => (await agent.process(first.processId)).outputBytes;
+  await expect.poll(written).toBeGreaterThan(500_000);
+  answer.destroy();
+  const all = await collect(followed(agent, await agent.output(first.processId, 0)));
+  expect(all.some(({ type }) => type === "truncated")).toBe(false);
+  expect(bytesOf(all).end).toBe(6_000_000);
 });
 
 test("a repeated key is given the same stream again, and nothing runs twice", async () => {
@@ -149,7 +161,7 @@ test("a repeated key is given the same stream again, and nothing runs twice", as
 test("a cursor past everything waits for what comes, then ends with exit", async () => {
   const started = await agent.spawn({ command: "echo hello; read line; echo bye", stdinMode: "pipe" });
   await agent.textOf(started.id, "hello");
-  const answer = await agent.answer("GET", `/processes/${started.id}/output?follow=true&cursor=6`);
+  const answer = await agent.output(started.id, 6);
   await agent.call("POST", `/processes/${started.id}:write`, { body: { base64: "Cg==", offset: 0 } });
   const all = await allEvents(answer);
   expect(bytesOf(all, 6).stdout.toString()).toBe("bye\n");
@@ -158,7 +170,7 @@ test("a cursor past everything waits for what comes, then ends with exit", async
 test("what is no longer kept is told as truncated, and the rest is given", async () => {
   const started = await agent.spawn({ command: "seq -f %019.0f 1 200000" });
   await expect.poll(async () => (await agent.process(started.id)).state, { timeout: 20_000 }).toBe("exited");
-  const all = await allEvents(await agent.answer("GET", `/processes/${started.id}/output?follow=true`));
+  const all = await collect(followed(agent, await agent.output(started.id, 0)));
   const [cut] = all;
   if (cut?.type !== "truncated") throw new Error(`first was ${cut?.type}`);
   expect(cut.droppedBytes).toBe(cut.resumeAt);

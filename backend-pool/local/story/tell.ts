@@ -74,13 +74,18 @@ export async function tellStory(stage: Stage): Promise<StoryResult> {
     coldBootMs,
     accelerator: stage.accelerator,
   };
-  if (
-    result.recall !== "['prefers weekly summaries']" ||
-    !result.reused ||
-    !result.sameBootId ||
-    page !== monday.page
-  ) {
-    throw new Error(`the story did not hold: ${JSON.stringify({ ...result, page })}`);
+  const held = {
+    recall: result.recall === "['prefers weekly summaries']",
+    reused: result.reused,
+    sameBootId: result.sameBootId,
+    page: page === monday.page,
+  };
+  const lost = Object.entries(held).filter(([, isSo]) => !isSo);
+  if (lost.length > 0) {
+    const names = lost.map(([name]) => name).join(", ");
+    throw new Error(
+      `what came back on Thursday is not what was left: ${names} of ${JSON.stringify({ ...result, page })}`,
+    );
   }
   return result;
 }

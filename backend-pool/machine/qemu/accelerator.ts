@@ -40,10 +40,13 @@ export async function probe(
     ...["-M", `${MACHINE_TYPE},usb=off,sata=off`, "-accel", accel, "-cpu", CPU_MODEL, "-m", "256"],
     ...["-kernel", kernel, "-initrd", initrd, "-append", "console=ttyS0 quiet panic=-1 rouse.probe=1"],
   ];
+  let said: string | undefined;
+  const onErrorLine = (line: string) => (said ??= line);
   try {
-    const { stdout } = await run("qemu-system-x86_64", args, { timeoutMs: limitMs });
-    return stdout.includes("rouse-probe-ok") ? null : "no sign of the kernel";
+    const { stdout } = await run("qemu-system-x86_64", args, { timeoutMs: limitMs, onErrorLine });
+    return stdout.includes("rouse-probe-ok") ? null : (said ?? "no sign of the kernel");
   } catch (fault) {
-    return (fault instanceof Error ? fault.message : String(fault)).slice(0, 200);
+    // The first complaint says most; what follows are registers.
+    return said ?? (fault instanceof Error ? fault.message : String(fault)).slice(0, 200);
   }
 }
