@@ -26,8 +26,12 @@ import time
 
 import zmq
 
-# Loaded before any user code, so that importing them costs nothing; no name of theirs enters the user's namespace.
-PRELOAD = "[__import__(m) for m in ('numpy', 'pandas', 'matplotlib', 'matplotlib.pyplot')] and None"
+# Loaded before any user code, so that importing them costs nothing, and what showing a table loads as well; no name of
+# theirs enters the user's namespace.
+PRELOAD = (
+    "[__import__(m) for m in ('numpy', 'pandas', 'matplotlib', 'matplotlib.pyplot')]"
+    " and get_ipython().display_formatter.format(__import__('pandas').DataFrame({'a': [1.5], 'b': ['x']})) and None"
+)
 # A lambda, for the same reason.
 PREPARE = (
     "(lambda os, sys, r: (os.environ.update(%r), [os.environ.pop(n, None) for n in %r],"

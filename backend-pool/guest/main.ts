@@ -53,6 +53,7 @@ const interpreter = new Interpreter({
 });
 const server = agentServer({
   home: flags.home,
+  folder,
   version: flags["version-id"],
   allowFrom: flags["allow-from"],
   processes,

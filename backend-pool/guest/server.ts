@@ -10,9 +10,12 @@ import type { Interpreter } from "./interpreter.ts";
 import { portTarget, proxy, proxyUpgrade } from "./ports.ts";
 import type { Processes } from "./processes.ts";
 import { Uploads } from "./uploads.ts";
+import { warmUp } from "./warm-up.ts";
 
 export interface Agent {
   readonly home: string;
+  /** A place of the agent's own. */
+  readonly folder: string;
   /** Changes with the agent's code. */
   readonly version: string;
   /** Only connections from this address are taken; undefined: all. */
@@ -128,6 +131,12 @@ function routesOf(agent: Agent): Record<string, Handler> {
       if (env === undefined) fields.fault("env", "missing");
       fields.check();
       processes.env = env ?? {};
+      sendJson(call, {});
+    },
+    // For the host, before it keeps this machine as the origin of others.
+    "POST /warm-up": async (call) => {
+      const serve = (own: Processes) => agentServer({ ...agent, allowFrom: undefined, processes: own });
+      await warmUp(serve, agent.home, agent.folder);
       sendJson(call, {});
     },
   };

@@ -77,7 +77,7 @@ export class Tunnel {
       const way = await this.#way(lease, target, repeatable);
       const leave = await this.#enter(lease, target, way, repeatable);
       if (res.destroyed) return leave(false);
-      const outcome = await this.#exchange(req, res, way, repeatable, began);
+      const outcome = await this.#exchange(req, res, way, { repeatable, began, ready: lease.run.ready });
       leave(outcome === "done");
       if (outcome === "done") {
         if (target.port !== null) lease.answered.add(target.port);
@@ -106,7 +106,9 @@ export class Tunnel {
     upstream.once("data", () => leave(true));
     upstream.once("close", () => leave(false));
     upstream.on("error", () => socket.destroy());
-    upstream.once("connect", () => {
+    upstream.once("connect", async () => {
+      await lease.run.ready.catch(() => upstream.destroy());
+      if (upstream.destroyed) return;
       upstream.write(`${req.method} ${way.path} HTTP/1.1\r\n${headerLines(req, way)}\r\n`);
       if (head.length > 0) upstream.write(head);
       joinSockets(socket, upstream);
@@ -195,10 +197,9 @@ export class Tunnel {
     req: IncomingMessage,
     res: ServerResponse,
     way: Way,
-    repeatable: boolean,
-    began: number,
+    { repeatable, began, ready }: { repeatable: boolean; began: number; ready: Promise<void> },
   ): Promise<"done" | "nothing"> {
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       const options: RequestOptions = {
         ...way.at,
         path: way.path,
@@ -234,8 +235,14 @@ export class Tunnel {
         resolve("nothing"); // it switched protocols unasked, which is no answer
       });
       res.once("close", () => upstream.destroy());
-      if (repeatable) upstream.end();
-      else req.pipe(upstream);
+      // The connection opens while the guest is still taking up its run; bytes wait until it has.
+      ready.then(
+        () => (repeatable ? upstream.end() : req.pipe(upstream)),
+        (fault: unknown) => {
+          reject(fault);
+          upstream.destroy();
+        },
+      );
     });
   }
 }

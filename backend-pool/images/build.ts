@@ -71,7 +71,7 @@ async function buildDisk(recipe: Recipe, dir: string, node: string, under: (part
     await installNpm(root);
     await copyFile(join(rootfs, "rouse-init.c"), join(root, "tmp/rouse-init.c"));
     await mkdir(join(root, "usr/lib/rouse"), { recursive: true });
-    const compile = "gcc -O2 -static -s -o /usr/lib/rouse/rouse-init /tmp/rouse-init.c";
+    const compile = "gcc -O2 -static -s -pthread -o /usr/lib/rouse/rouse-init /tmp/rouse-init.c";
     for (const command of [compile, ...recipe.commands]) {
       await run("chroot", [root, "/bin/sh", "-ec", command]);
     }

@@ -13,6 +13,11 @@ export async function configureAgent(at: Endpoint, env: Record<string, string>, 
   await call(at, "PUT", "/configure", { env }, limitMs);
 }
 
+/** Let the agent take the paths of first requests, so that clones of its machine find them warm. */
+export async function warmUpAgent(at: Endpoint, limitMs: number): Promise<void> {
+  await call(at, "POST", "/warm-up", {}, limitMs);
+}
+
 /** Wait for the first answer of an agent that boots. */
 export async function agentAnswers(at: Endpoint, limitMs: number): Promise<void> {
   const end = performance.now() + limitMs;

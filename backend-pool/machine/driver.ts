@@ -3,8 +3,16 @@ import type { Shape, SleepDepth } from "../../sdk/contract/host.ts";
 
 /** What a run of a machine is told about itself before anything else happens in it. */
 export interface Identity {
-  readonly generation: number;
   readonly hostname: string;
+}
+
+/** A machine whose virtual CPUs run. */
+export interface Woken {
+  /**
+   * Resolves when clock, random numbers and identity are right: no user traffic before. Fails when the guest did not
+   * take them, and the machine should sleep again.
+   */
+  readonly ready: Promise<void>;
 }
 
 /** What is really there, as against what a journal believes. */
@@ -43,10 +51,10 @@ export interface Driver {
   /** Files of a new machine, asleep with the golden RAM. */
   create(id: string, shape: Shape): Promise<void>;
   /**
-   * Run a sleeping machine on from its RAM; clock, random numbers and identity are right before it returns.
+   * Run a sleeping machine on from its RAM.
    * @throws RouseFailure `wake_failed`; `details.memoryLost` when RAM can't be loaded any more
    */
-  wake(id: string, identity: Identity): Promise<void>;
+  wake(id: string, identity: Identity): Promise<Woken>;
   /** Run a machine from its disk alone; returns when the guest agent answers. Gives up any saved RAM. */
   boot(id: string, identity: Identity): Promise<void>;
   /**

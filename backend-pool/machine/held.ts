@@ -1,9 +1,10 @@
 /** What a host agent holds of one machine in memory, beside its journal row. */
 import { RouseFailure } from "../../sdk/contract/errors.ts";
-import type { Machine, SleepDepth } from "../../sdk/contract/host.ts";
+import type { Machine, MachineEvent, SleepDepth } from "../../sdk/contract/host.ts";
+import type { StopReason } from "../../sdk/contract/sandbox.ts";
 import type { JournalRow } from "../store/journal.ts";
 import type { Activity } from "./activity.ts";
-import type { Endpoint, Listening } from "./driver.ts";
+import type { Endpoint, Listening, Woken } from "./driver.ts";
 import type { IdleWatch } from "./idle.ts";
 
 /** How long sleepers keep what makes their wake faster. */
@@ -17,8 +18,8 @@ export interface SleepPolicy {
 /** A right to talk to a running machine: counts as activity until `done`. */
 export interface DataLease {
   readonly id: string;
-  /** Stands for the run: what is remembered of it can hang on this. */
-  readonly run: object;
+  /** Stands for the run: what is remembered of it can hang on this. No byte goes to the guest before it is ready. */
+  readonly run: Woken;
   endpoint(port: number): Promise<Endpoint>;
   listening(port: number): Promise<Listening>;
   readonly answered: Set<number>;
@@ -43,7 +44,7 @@ export interface Held {
   readonly connections: Set<() => void>;
   depth: SleepDepth | null;
   /** Stands for the run; another one has another. */
-  run: object;
+  run: Woken;
 }
 
 /** The machine as the edge is told of it. */
@@ -69,4 +70,26 @@ export function describe(held: Held): Machine {
 export function asFailure(fault: unknown, code: "start_failed" | "wake_failed" | "pause_failed"): RouseFailure {
   if (fault instanceof RouseFailure) return fault;
   return new RouseFailure(code, fault instanceof Error ? fault.message : String(fault), { cause: fault });
+}
+
+/** @throws RouseFailure `conflict` when the machine is past that generation */
+export function refuseStale({ row }: Held, generation: number): void {
+  if (generation >= row.generation) return;
+  const message = `Generation ${generation} is over; this machine is at ${row.generation}.`;
+  throw new RouseFailure("conflict", message, { details: { generation: row.generation } });
+}
+
+/** The state does not allow the action. */
+export function conflict({ row: { state, generation } }: Held, action: string): RouseFailure {
+  return new RouseFailure("conflict", `Cannot ${action} a machine that is ${state}.`, {
+    details: { state, generation },
+  });
+}
+
+/** What the edge is to be told of the run, until it has taken note. */
+export function news(
+  { generation }: JournalRow,
+  what: { type: "idle" } | { type: "ended" | "paused"; reason: StopReason },
+): { pendingEvent: MachineEvent } {
+  return { pendingEvent: { ...what, generation } };
 }

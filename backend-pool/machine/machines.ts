@@ -18,8 +18,17 @@ import type { StopReason } from "../../sdk/contract/sandbox.ts";
 import type { Journal, JournalRow } from "../store/journal.ts";
 import { Activity } from "./activity.ts";
 import { configureAgent } from "./agent-client.ts";
-import type { Driver } from "./driver.ts";
-import { asFailure, describe, type DataLease, type Held, type SleepPolicy } from "./held.ts";
+import type { Driver, Woken } from "./driver.ts";
+import {
+  asFailure,
+  conflict,
+  describe,
+  news,
+  refuseStale,
+  type DataLease,
+  type Held,
+  type SleepPolicy,
+} from "./held.ts";
 import { IdleWatch } from "./idle.ts";
 
 interface MachinesEvents {
@@ -47,7 +56,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
   async reclaim(): Promise<void> {
     for (const row of this.#journal.all()) {
       const held = this.#hold(row);
-      const actual = await this.#driver.adopt(row.id, { generation: row.generation, hostname: row.hostname });
+      const actual = await this.#driver.adopt(row.id, { hostname: row.hostname });
       held.depth = actual.depth;
       if (!actual.exists) {
         this.#journal.remove(row.id);
@@ -64,7 +73,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
       } else if (row.state !== "stopped") {
         // It ran when this host agent last looked, or a step was under way that used up its RAM.
         const reason: StopReason = row.state === "creating" ? "startup_failed" : "vm_crashed";
-        this.#commit(held, { state: "stopped", endReason: reason, ...this.#news(row, { type: "ended", reason }) });
+        this.#commit(held, { state: "stopped", endReason: reason, ...news(row, { type: "ended", reason }) });
       }
     }
     // Files without a row: a creation that never got as far as its first commit, or a deletion's rest.
@@ -91,13 +100,13 @@ export class Machines extends EventEmitter<MachinesEvents> {
         pendingEvent: null,
       });
     return this.#act(held, "create", async () => {
-      this.#refuseStale(held, request.generation);
+      refuseStale(held, request.generation);
       if (held.row.state === "running" && held.row.generation === request.generation) return;
-      if (held.row.state !== "creating") throw this.#conflict(held, "create");
+      if (held.row.state !== "creating") throw conflict(held, "create");
       try {
         this.#commit(held, { state: "creating", generation: request.generation });
         await this.#driver.create(id, request.shape);
-        await this.#driver.wake(id, { generation: request.generation, hostname: request.hostname });
+        held.run = await this.#driver.wake(id, { hostname: request.hostname });
         await this.#configure(held, request.env, true);
       } catch (fault) {
         await this.#driver.destroy(id).catch(() => undefined);
@@ -111,19 +120,12 @@ export class Machines extends EventEmitter<MachinesEvents> {
   wake(id: string, request: RunMachine): Promise<Machine> {
     const held = this.#get(id);
     return this.#act(held, "wake", async () => {
-      this.#refuseStale(held, request.generation);
+      refuseStale(held, request.generation);
       if (held.row.state === "running" && held.row.generation === request.generation) return;
-      if (held.row.state !== "paused" && held.row.state !== "waking") throw this.#conflict(held, "wake");
-      clearTimeout(held.settleTimer);
-      this.#commit(held, {
-        state: "waking",
-        generation: request.generation,
-        idlePauseSeconds: request.idlePauseSeconds,
-        endReason: null,
-        pendingEvent: null,
-      });
+      if (held.row.state !== "paused" && held.row.state !== "waking") throw conflict(held, "wake");
+      this.#begin(held, request, {});
       try {
-        await this.#driver.wake(id, { generation: request.generation, hostname: held.row.hostname });
+        held.run = await this.#driver.wake(id, { hostname: held.row.hostname });
         await this.#configure(held, request.env, false);
       } catch (fault) {
         await this.#afterFailedWake(held);
@@ -136,23 +138,16 @@ export class Machines extends EventEmitter<MachinesEvents> {
   boot(id: string, request: RunMachine): Promise<Machine> {
     const held = this.#get(id);
     return this.#act(held, "boot", async () => {
-      this.#refuseStale(held, request.generation);
+      refuseStale(held, request.generation);
       if (held.row.state === "running" && held.row.generation === request.generation) return;
       if (held.row.state === "running") await this.#cut(held);
-      clearTimeout(held.settleTimer);
       held.idle.stop();
       held.answered.clear();
       held.env = null;
-      this.#commit(held, {
-        state: "waking",
-        generation: request.generation,
-        idlePauseSeconds: request.idlePauseSeconds,
-        endReason: null,
-        pendingEvent: null,
-        memoryRestored: false,
-      });
+      this.#begin(held, request, { memoryRestored: false });
       try {
-        await this.#driver.boot(id, { generation: request.generation, hostname: held.row.hostname });
+        await this.#driver.boot(id, { hostname: held.row.hostname });
+        held.run = { ready: Promise.resolve() };
         await this.#configure(held, request.env, true);
       } catch (fault) {
         this.#commit(held, { state: "stopped", endReason: "startup_failed" });
@@ -165,9 +160,9 @@ export class Machines extends EventEmitter<MachinesEvents> {
   pause(id: string, request: PauseMachine): Promise<Machine> {
     const held = this.#get(id);
     return this.#act(held, "pause", async () => {
-      this.#refuseStale(held, request.generation);
+      refuseStale(held, request.generation);
       if (held.row.state === "paused") return;
-      if (held.row.state !== "running") throw this.#conflict(held, "pause");
+      if (held.row.state !== "running") throw conflict(held, "pause");
       if (request.onlyIfIdle && !held.idle.isIdle()) {
         throw new RouseFailure("conflict", "The machine was used since it was found idle.");
       }
@@ -178,7 +173,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
   stop(id: string, generation: number): Promise<Machine> {
     const held = this.#get(id);
     return this.#act(held, "stop", async () => {
-      this.#refuseStale(held, generation);
+      refuseStale(held, generation);
       if (held.row.state === "stopped") return;
       clearTimeout(held.settleTimer);
       await this.#cut(held);
@@ -191,8 +186,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
   configure(id: string, request: RunMachine): Promise<Machine> {
     const held = this.#get(id);
     return this.#act(held, "configure", async () => {
-      if (held.row.state !== "running" || held.row.generation !== request.generation)
-        throw this.#conflict(held, "configure");
+      if (held.row.state !== "running" || held.row.generation !== request.generation) throw conflict(held, "configure");
       this.#commit(held, { idlePauseSeconds: request.idlePauseSeconds });
       await this.#configure(held, request.env, false);
       held.idle.stop();
@@ -224,7 +218,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
     return [...this.#held.values()].map(describe);
   }
 
-  /** Take part in a run; refused with `misdirected` when the host does not run that generation. */
+  /** Take part in a run, once it is ready; refused with `misdirected` when the host does not run that generation. */
   lease(id: string, generation: number): DataLease {
     const held = this.#held.get(id);
     if (!held || held.row.state !== "running" || held.row.generation !== generation) {
@@ -267,7 +261,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
 
   /** The machine did nothing for as long as was asked. */
   #onIdle(held: Held): void {
-    this.#commit(held, this.#news(held.row, { type: "idle" }));
+    this.#commit(held, news(held.row, { type: "idle" }));
     this.emit("news");
   }
 
@@ -280,7 +274,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
         this.#act(held, "pause", async () => {
           if (held.row.state !== "running") return;
           await this.#pause(held);
-          this.#commit(held, this.#news(held.row, { type: "paused", reason: "host_stopped" }));
+          this.#commit(held, news(held.row, { type: "paused", reason: "host_stopped" }));
         }).catch(() => failed.push(held.row.id)),
       ),
     );
@@ -305,6 +299,8 @@ export class Machines extends EventEmitter<MachinesEvents> {
   }
 
   async #pause(held: Held): Promise<void> {
+    // A guest that is still taking up its run would do so in its next one.
+    await held.run.ready.catch(() => undefined);
     this.#commit(held, { state: "pausing", lastActiveAt: held.activity.lastMs });
     await this.#cut(held);
     try {
@@ -318,7 +314,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
         this.#commit(held, {
           state: "stopped",
           endReason: "vm_crashed",
-          ...this.#news(held.row, { type: "ended", reason: "vm_crashed" }),
+          ...news(held.row, { type: "ended", reason: "vm_crashed" }),
         });
         this.emit("news");
       }
@@ -350,18 +346,42 @@ export class Machines extends EventEmitter<MachinesEvents> {
     this.#commit(held, {
       state: "stopped",
       endReason: "vm_crashed",
-      ...this.#news(held.row, { type: "ended", reason: "vm_crashed" }),
+      ...news(held.row, { type: "ended", reason: "vm_crashed" }),
     });
     this.emit("action", { action: "ended", id, generation: held.row.generation, ms: 0, outcome: "vm_crashed" });
     this.emit("news");
   }
 
+  /** A run is intended: noted before anything is done for it. */
+  #begin(held: Held, { generation, idlePauseSeconds }: RunMachine, change: Partial<JournalRow>): void {
+    clearTimeout(held.settleTimer);
+    this.#commit(held, {
+      state: "waking",
+      generation,
+      idlePauseSeconds,
+      endReason: null,
+      pendingEvent: null,
+      ...change,
+    });
+  }
+
   #running(held: Held, how: { memoryRestored: boolean }): void {
     held.depth = null;
-    held.run = {};
     held.activity.touch();
     this.#commit(held, { state: "running", lastActiveAt: held.activity.lastMs, ...how });
     held.idle.start();
+    const { run } = held;
+    run.ready.catch(() => this.#onNotReady(held, run));
+  }
+
+  /** A guest that does not take up its run is of no use awake, and its RAM is still what it was. */
+  #onNotReady(held: Held, run: Woken): void {
+    void this.#act(held, "pause", async () => {
+      if (held.run !== run || held.row.state !== "running") return;
+      await this.#pause(held);
+      this.#commit(held, news(held.row, { type: "paused", reason: "wake_failed" }));
+      this.emit("news");
+    }).catch(() => undefined);
   }
 
   /** Data connections of a run end with it, and the guest should see their end before it sleeps. */
@@ -379,6 +399,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
       .digest("hex");
     if (held.env === digest) return;
     if (!(fresh && Object.keys(env).length === 0)) {
+      await held.run.ready;
       await configureAgent(await this.#driver.endpoint(held.row.id, AGENT_PORT), env);
     }
     held.env = digest;
@@ -420,7 +441,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
       answered: new Set(),
       connections: new Set(),
       depth: null,
-      run: {},
+      run: { ready: Promise.resolve() },
     };
     this.#held.set(row.id, held);
     return held;
@@ -464,32 +485,6 @@ export class Machines extends EventEmitter<MachinesEvents> {
   #commit(held: Held, change: Partial<JournalRow>): void {
     held.row = { ...held.row, ...change };
     this.#journal.put(held.row);
-  }
-
-  #news(
-    row: JournalRow,
-    what: { type: "idle" } | { type: "ended" | "paused"; reason: StopReason },
-  ): { pendingEvent: MachineEvent } {
-    return { pendingEvent: { ...what, generation: row.generation } };
-  }
-
-  #refuseStale(held: Held, generation: number): void {
-    if (generation < held.row.generation) {
-      throw new RouseFailure(
-        "conflict",
-        `Generation ${generation} is over; this machine is at ${held.row.generation}.`,
-        {
-          details: { generation: held.row.generation },
-        },
-      );
-    }
-  }
-
-  #conflict(held: Held, action: string): RouseFailure {
-    const { state, generation } = held.row;
-    return new RouseFailure("conflict", `Cannot ${action} a machine that is ${state}.`, {
-      details: { state, generation },
-    });
   }
 }
 

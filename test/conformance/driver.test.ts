@@ -39,7 +39,7 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
   let dir: string;
   let driver: Driver;
   const id = newSandboxId("conformance");
-  const identity = (generation: number) => ({ generation, hostname: "conformance" });
+  const identity = { hostname: "conformance" };
 
   beforeAll(async () => {
     dir = await mkdtemp(join(tmpdir(), `rouse-${name}-`));
@@ -72,7 +72,7 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
 
   it("knows nothing of a machine that was never made", async ({ expect }) => {
     expect(await driver.inspect(id)).toEqual({ exists: false, running: false, memory: "none", depth: null });
-    await expect(driver.wake(id, identity(1))).rejects.toMatchObject({
+    await expect(driver.wake(id, identity)).rejects.toMatchObject({
       code: expect.stringMatching(/not_found|wake_failed/),
     });
     await driver.destroy(id);
@@ -88,9 +88,10 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
     await driver.create(id, shapeOf({}));
     await driver.create(id, shapeOf({}));
     expect(await driver.inspect(id)).toMatchObject({ exists: true, running: false, memory: "saved" });
-    await driver.wake(id, identity(1));
+    const { ready } = await driver.wake(id, identity);
     expect(await driver.inspect(id)).toEqual({ exists: true, running: true, memory: "live", depth: null });
     expect(await driver.list()).toEqual([id]);
+    await ready;
     expect(await exec("echo ready")).toBe("ready");
     expect((await agentFacts(await driver.endpoint(id, AGENT_PORT))).running).toBe(0);
   });
@@ -106,7 +107,9 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
       await driver.settle(id, depth);
       await driver.settle(id, depth);
       expect((await driver.inspect(id)).memory).toBe("saved");
-      await driver.wake(id, identity(2));
+      await (
+        await driver.wake(id, identity)
+      ).ready;
       const before = Number(await exec("cat file >/dev/null && kill -0 $(cat pid) && cat count"));
       expect(before).toBeGreaterThan(0);
       expect(Number(await exec("sleep 0.5; cat count"))).toBeGreaterThan(before);
@@ -126,7 +129,7 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
 
   it("boots from its disk: files stay, programs do not", async ({ expect }) => {
     await exec("sync");
-    await driver.boot(id, identity(3));
+    await driver.boot(id, identity);
     expect(await exec("cat file")).toBe("one");
     expect(await exec("readlink /proc/$(cat pid)/exe >/dev/null && echo alive || echo gone")).toBe("gone");
   });
@@ -135,11 +138,11 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
     await driver.stop(id);
     await driver.stop(id);
     expect(await driver.inspect(id)).toEqual({ exists: true, running: false, memory: "none", depth: null });
-    await expect(driver.wake(id, identity(4))).rejects.toMatchObject({
+    await expect(driver.wake(id, identity)).rejects.toMatchObject({
       code: "wake_failed",
       details: { memoryLost: true },
     });
-    await driver.boot(id, identity(5));
+    await driver.boot(id, identity);
     expect(await exec("cat file")).toBe("one");
   });
 
@@ -153,7 +156,7 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
   });
 
   it("destroys from any state, twice the same, and leaves nothing", async ({ expect }) => {
-    await driver.boot(id, identity(6));
+    await driver.boot(id, identity);
     await driver.destroy(id);
     await driver.destroy(id);
     expect(await driver.list()).toEqual([]);

@@ -172,6 +172,17 @@ test("connections from elsewhere are not served", async () => {
   }
 });
 
+test("a warm-up leaves nothing that anybody could see", async () => {
+  const seen = async () => [
+    (await agent.call("GET", "/processes")).body,
+    (await agent.call("GET", "/files/list")).body,
+    GuestFacts.parse((await agent.call("GET", "/facts")).body).running,
+  ];
+  const before = await seen();
+  expect((await agent.call("POST", "/warm-up", { body: {} })).status).toBe(200);
+  expect(await seen()).toEqual(before);
+});
+
 test("the agent told no fault meanwhile", () => {
   expect(agent.errors).toBe("");
 });

@@ -4,11 +4,11 @@
  * and whatever code runs first there pays for being cold.
  *
  * Host to guest, one line each; the answer is "ok SEQ" or "ok SEQ VALUES":
- *   wake SEQ GENERATION UNIX_NS HOSTNAME MACHINE_ID BOOT_ID ENTROPY   set clock, identity and random numbers (hex)
- *   sync SEQ                                                      flush file systems
- *   cpu SEQ                                                       busy clock ticks since boot, all CPUs
- *   port SEQ PORT                                                 1: listens where loopback reaches; 2: elsewhere; 0: no
- *   off SEQ                                                       flush and power off
+ *   wake SEQ UNIX_NS HOSTNAME MACHINE_ID BOOT_ID ENTROPY   set clock, identity and random numbers (hex)
+ *   sync SEQ                                               flush file systems
+ *   cpu SEQ                                                busy clock ticks since boot, all CPUs
+ *   port SEQ PORT                                          1: listens where loopback reaches; 2: elsewhere; 0: no
+ *   off SEQ                                                flush and power off
  * Guest to host, unasked: "up" once boot.sh is done.
  */
 #define _GNU_SOURCE
@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <linux/random.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,11 +34,11 @@
 
 #define WIRE_NAME "rouse.wire"
 #define LINE_MAX_BYTES 1024
+#define SEQ_BYTES 32
 
 static int wire = -1;
 static pid_t agent = 0;
-static pid_t syncer = 0;
-static char syncer_seq[32];
+static int sync_asked[2]; /* pipe of numbers to answer */
 
 static void say(const char *text) {
   size_t left = strlen(text);
@@ -113,15 +114,14 @@ static void identify(const char *hostname, const char *machine_id, const char *b
 }
 
 static void on_wake(char *seq, char *rest) {
-  char generation[24], hostname[128], machine_id[64], boot[64], entropy[132];
+  char hostname[128], machine_id[64], boot[64], entropy[132];
   long long ns;
-  if (sscanf(rest, "%23s %lld %127s %63s %63s %131s", generation, &ns, hostname, machine_id, boot, entropy) != 6) return;
+  if (sscanf(rest, "%lld %127s %63s %63s %131s", &ns, hostname, machine_id, boot, entropy) != 5) return;
   if (strlen(boot) < 32) return;
   struct timespec clock = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
   clock_settime(CLOCK_REALTIME, &clock);
   seed(entropy);
   identify(hostname, machine_id, boot);
-  put("/run/rouse/generation", generation, 0644);
   ok(seq, NULL);
 }
 
@@ -170,19 +170,23 @@ static void on_port(char *seq, char *rest) {
   ok(seq, value);
 }
 
-/* sync(2) can take long with much dirty data; a child does it so that a wake line is never late. */
-static void on_sync(char *seq) {
-  if (syncer > 0) return; /* the one under way answers with its own number; the host's limit covers the rest */
-  snprintf(syncer_seq, sizeof syncer_seq, "%s", seq);
-  syncer = fork();
-  if (syncer == 0) {
-    sync();
-    _exit(0);
-  }
-  if (syncer < 0) {
-    syncer = 0;
+/*
+ * sync(2) can take long with much dirty data, and a wake line must never be late, so a thread does it. It waits ready
+ * made: what a fork costs falls on every pause, most of all right after a wake, when all code is cold.
+ */
+static void *sync_thread(void *unused) {
+  char seq[SEQ_BYTES];
+  while (read(sync_asked[0], seq, sizeof seq) == sizeof seq) {
     sync();
     ok(seq, NULL);
+  }
+  return unused;
+}
+
+static void on_sync(const char *seq) {
+  char asked[SEQ_BYTES] = "";
+  snprintf(asked, sizeof asked, "%s", seq);
+  if (write(sync_asked[1], asked, sizeof asked) < 0) { /* the host's limit covers it */
   }
 }
 
@@ -249,10 +253,7 @@ static void reap(void) {
   int status;
   pid_t pid;
   while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-    if (pid == syncer) {
-      syncer = 0;
-      ok(syncer_seq, NULL);
-    } else if (pid == agent) {
+    if (pid == agent) {
       usleep(200000); /* an agent that dies at once must not spin */
       start_agent();
     }
@@ -268,6 +269,9 @@ int main(void) {
   sigprocmask(SIG_BLOCK, &mask, NULL);
   int signals = signalfd(-1, &mask, SFD_CLOEXEC);
   reboot(RB_DISABLE_CAD);
+
+  pthread_t syncer;
+  if (pipe2(sync_asked, O_CLOEXEC) < 0 || pthread_create(&syncer, NULL, sync_thread, NULL) != 0) return 1;
 
   int status;
   pid_t pid = start(boot);

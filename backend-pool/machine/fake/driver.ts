@@ -4,7 +4,7 @@
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 import { RouseFailure } from "../../../sdk/contract/errors.ts";
 import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
 import type { Shape, SleepDepth } from "../../../sdk/contract/host.ts";
-import type { Actual, Driver, Endpoint, Identity, Listening } from "../driver.ts";
+import type { Actual, Driver, Endpoint, Identity, Listening, Woken } from "../driver.ts";
 
 const agentProgram = fileURLToPath(new URL("../../guest/main.ts", import.meta.url));
 
@@ -48,13 +48,13 @@ export class FakeDriver implements Driver {
     await this.#sleep(id, machine);
   }
 
-  async wake(id: string, identity: Identity): Promise<void> {
+  async wake(id: string, _identity: Identity): Promise<Woken> {
     const machine = this.#machines.get(id);
     if (!machine)
       throw new RouseFailure("wake_failed", "There is no saved RAM to wake.", { details: { memoryLost: true } });
-    await writeFile(join(this.#run(id), "generation"), String(identity.generation));
     await signalAll(this.#disk(id), "SIGCONT");
     machine.asleep = false;
+    return { ready: Promise.resolve() };
   }
 
   async boot(id: string, identity: Identity): Promise<void> {
@@ -150,8 +150,8 @@ export class FakeDriver implements Driver {
   }
 
   async #start(id: string): Promise<Running> {
-    await mkdir(this.#run(id), { recursive: true });
     const flags = ["--listen", "127.0.0.1:0", "--home", this.#disk(id), "--version-id", "fake"];
+    flags.push("--state", this.#run(id));
     const agent = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", agentProgram, ...flags], {
       env: { ...process.env, HOME: this.#disk(id) },
       stdio: ["ignore", "pipe", "inherit"],

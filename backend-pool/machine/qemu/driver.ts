@@ -8,7 +8,7 @@ import type { Image } from "../../images/build.ts";
 import { exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import { agentAnswers } from "../agent-client.ts";
-import type { Actual, Driver, Endpoint, Identity, Listening } from "../driver.ts";
+import type { Actual, Driver, Endpoint, Identity, Listening, Woken } from "../driver.ts";
 import { qemuArguments, type Accelerator } from "./command.ts";
 import { DEVICE_STATE, DISK, Golden, RAM, vmPaths, type GoldenOptions } from "./golden.ts";
 import { Vm, type VmPaths } from "./vm.ts";
@@ -79,7 +79,7 @@ export class QemuDriver implements Driver {
     await writeFile(join(dir, "machine.json"), JSON.stringify(made), { mode: 0o600 });
   }
 
-  async wake(id: string, identity: Identity): Promise<void> {
+  async wake(id: string, identity: Identity): Promise<Woken> {
     const made = await this.#find(id);
     const state = join(made.dir, DEVICE_STATE);
     if (!(await exists(state))) {
@@ -96,15 +96,18 @@ export class QemuDriver implements Driver {
     }
     // From here on the RAM file changes: the saved device state no longer fits it.
     await rm(state);
-    const answered = vm.wire.wake(identity, WAKE_LIMIT_MS);
-    answered.catch(() => undefined);
+    const ready = vm.wire.wake(identity, WAKE_LIMIT_MS).catch((fault: unknown) => {
+      throw new RouseFailure("wake_failed", `The guest did not take up its new run: ${text(fault)}`, { cause: fault });
+    });
+    // Whoever needs it waits for it; here its failure may come before anybody does.
+    ready.catch(() => undefined);
     try {
       await vm.run();
-      await answered;
     } catch (fault) {
       await vm.save(state).catch(() => undefined);
-      throw new RouseFailure("wake_failed", `The guest did not take up its new run: ${text(fault)}`, { cause: fault });
+      throw new RouseFailure("wake_failed", `The virtual CPUs did not run on: ${text(fault)}`, { cause: fault });
     }
+    return { ready };
   }
 
   async boot(id: string, identity: Identity): Promise<void> {

@@ -13,7 +13,7 @@ import type { Image } from "../../images/build.ts";
 import { exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import type { Progress } from "../../progress.ts";
-import { agentFacts } from "../agent-client.ts";
+import { agentFacts, warmUpAgent } from "../agent-client.ts";
 import { CPU_MODEL, MACHINE_TYPE, qemuArguments, type Accelerator } from "./command.ts";
 import { Vm, type VmPaths } from "./vm.ts";
 
@@ -145,13 +145,13 @@ export class Golden {
     const vm = await Vm.start(qemuArguments(shape, this.#accelerator, files, false), paths);
     try {
       await vm.wire.up(BOOT_LIMIT_MS);
-      const port = await vm.forward(AGENT_PORT);
+      const agent = { host: "127.0.0.1", port: await vm.forward(AGENT_PORT) };
       const end = performance.now() + BOOT_LIMIT_MS;
-      while (!(await agentFacts({ host: "127.0.0.1", port }).catch(() => null))?.interpreterReady) {
+      while (!(await agentFacts(agent).catch(() => null))?.interpreterReady) {
         if (performance.now() > end) throw new Error("the interpreter did not start");
         await new Promise((resolve) => setTimeout(resolve, 250));
       }
-      // One run of each path that a first request takes, so that clones wake with them warm.
+      await warmUpAgent(agent, BOOT_LIMIT_MS);
       for (let i = 0; i < 3; i++) await vm.wire.cpuTicks();
       await vm.wire.sync(60_000);
       await vm.save(join(part, DEVICE_STATE));

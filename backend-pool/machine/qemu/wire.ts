@@ -45,7 +45,6 @@ export class Wire {
   async wake(identity: Identity, limitMs: number): Promise<void> {
     const unixNs = BigInt(Math.round((performance.timeOrigin + performance.now()) * 1000)) * 1000n;
     const fields = [
-      identity.generation,
       unixNs,
       identity.hostname,
       randomBytes(16).toString("hex"),
