@@ -29,6 +29,8 @@ export class Floor {
   #wire: Socket | null = null;
   readonly #answers: ((answer: Record<string, unknown>) => void)[] = [];
   #port = 0;
+  /** The guest said that its boot script is done. */
+  #up = Promise.withResolvers<void>();
 
   constructor(machine: FloorMachine) {
     this.#machine = machine;
@@ -102,6 +104,8 @@ export class Floor {
     return timed(async () => {
       await rm(join(this.#machine.dir, "ram"), { force: true });
       await this.#spawn([]);
+      // A connection that comes before the guest's network is up would be tried again only after seconds.
+      await this.#up.promise;
       this.#port = await this.#forward(AGENT_PORT);
       await this.firstByte("/facts");
     });
@@ -179,7 +183,8 @@ export class Floor {
     this.#child = spawn("qemu-system-x86_64", args, { stdio: "ignore" });
     this.#qmp = await open(at("q.sock"));
     this.#wire = await open(at("w.sock"));
-    this.#wire.resume();
+    this.#up = Promise.withResolvers();
+    this.#wire.on("data", (data: Buffer) => data.includes("up\n") && this.#up.resolve());
     const lines = createInterface({ input: this.#qmp });
     lines.on("error", () => undefined); // a process that quits resets the connection
     lines.on("line", (line) => {

@@ -1,0 +1,134 @@
+/** A woken machine takes up its run before any user traffic reaches it, and sleeps again when it can't. */
+import { once } from "node:events";
+import { createServer, request, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, beforeEach, describe, it, vi } from "vitest";
+import { hostServer } from "../../backend-pool/http/server.ts";
+import type { Actual, Driver } from "../../backend-pool/machine/driver.ts";
+import { Machines } from "../../backend-pool/machine/machines.ts";
+import { shapeOf } from "../../backend-pool/shape.ts";
+import { Journal } from "../../backend-pool/store/journal.ts";
+import { RouseFailure } from "../../sdk/contract/errors.ts";
+import { hostHeaders, hostPaths } from "../../sdk/contract/host.ts";
+import { newSandboxId } from "../../sdk/contract/names.ts";
+import { sign, signingKey } from "../../sdk/contract/ticket.ts";
+
+const SECRET = "a secret of this test alone, long enough";
+const id = newSandboxId("ready");
+
+describe("a woken machine", () => {
+  let ready: PromiseWithResolvers<void>;
+  let asleep: boolean;
+  let app: Server;
+  let host: Server;
+  let machines: Machines;
+  let connections: number;
+  let requests: number;
+
+  beforeEach(async () => {
+    [asleep, connections, requests] = [true, 0, 0];
+    ready = Promise.withResolvers();
+    app = createServer((_req, res) => {
+      requests++;
+      res.end("hello");
+    });
+    app.on("connection", () => connections++);
+    app.listen(0, "127.0.0.1");
+    await once(app, "listening");
+    machines = new Machines(driver(), new Journal(":memory:"), { residentSeconds: 600, prestartedSeconds: 0 });
+    host = await hostServer({ machines, hostSecret: SECRET, signingSecret: SECRET, about: async () => ({}) });
+    host.listen(0, "127.0.0.1");
+    await once(host, "listening");
+    const run = { generation: 1, env: {}, idlePauseSeconds: 0 };
+    await machines.create(id, { ...run, account: "default", shape: shapeOf({}), hostname: "ready" });
+  });
+  afterEach(async () => {
+    for (const server of [app, host]) {
+      server.close();
+      server.closeAllConnections();
+    }
+    await machines.close();
+  });
+
+  /** One machine whose `ready` this test decides. */
+  function driver(): Driver {
+    const actual = (): Actual => ({
+      exists: true,
+      running: !asleep,
+      memory: asleep ? "saved" : "live",
+      depth: asleep ? "resident" : null,
+    });
+    return {
+      accelerator: "fake",
+      acceleratorReason: "a test",
+      qemuVersion: null,
+      images: ["default"],
+      prepare: async () => undefined,
+      create: async () => undefined,
+      wake: async () => {
+        asleep = false;
+        return { ready: ready.promise };
+      },
+      boot: async () => undefined,
+      pause: async () => {
+        asleep = true;
+      },
+      settle: async () => undefined,
+      stop: async () => undefined,
+      destroy: async () => undefined,
+      inspect: async () => actual(),
+      list: async () => [id],
+      adopt: async () => actual(),
+      endpoint: async () => ({ host: "127.0.0.1", port: (app.address() as AddressInfo).port }),
+      listening: async () => "reachable",
+      cpuTicks: async () => 0,
+      onEnded: () => undefined,
+      close: async () => undefined,
+    };
+  }
+
+  async function ask(method: string): Promise<{ status: number; text: string }> {
+    const ticket = await sign(await signingKey(SECRET, "ticket"), { m: id, g: 1, e: Date.now() + 60_000 });
+    const { port } = host.address() as AddressInfo;
+    const headers = { [hostHeaders.ticket]: ticket, ...(method === "POST" ? { "content-length": "4" } : {}) };
+    return new Promise((resolve, reject) => {
+      const req = request({ host: "127.0.0.1", port, path: hostPaths.port(id, 8080), method, headers }, (res) => {
+        let text = "";
+        res.on("data", (chunk: Buffer) => (text += chunk.toString()));
+        res.on("end", () => resolve({ status: res.statusCode ?? 0, text }));
+      });
+      req.on("error", reject);
+      req.end(method === "POST" ? "body" : undefined);
+    });
+  }
+
+  it.for(["GET", "POST"])("has a %s wait until it took up its run", async (method, { expect }) => {
+    const answer = ask(method);
+    await expect.poll(() => connections).toBe(1);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(requests).toBe(0);
+    ready.resolve();
+    expect(await answer).toEqual({ status: 200, text: "hello" });
+    expect(requests).toBe(1);
+  });
+
+  it("that does not take it up sleeps again, and the edge learns why", async ({ expect }) => {
+    const answer = ask("GET");
+    await expect.poll(() => connections).toBe(1);
+    ready.reject(new RouseFailure("wake_failed", "The guest is silent."));
+    expect((await answer).text).toContain("wake_failed");
+    expect(requests).toBe(0);
+    await vi.waitFor(() => expect(machines.describe(id).state).toBe("paused"));
+    await vi.waitFor(() =>
+      expect(machines.pendingEvents()).toMatchObject([{ event: { type: "paused", reason: "wake_failed" } }]),
+    );
+  });
+
+  it("is paused only after it took up its run", async ({ expect }) => {
+    const pause = machines.pause(id, { generation: 1 });
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(asleep).toBe(false);
+    ready.resolve();
+    expect((await pause).state).toBe("paused");
+  });
+});
