@@ -18,11 +18,17 @@ const log = (entry: object) => process.stderr.write(`${JSON.stringify({ at: new 
 export async function makeDriver(config: Config): Promise<Driver> {
   if (config.driver === "fake") return new FakeDriver(join(config.stateDir, "machines"));
   const image = await buildImage(defaultRecipe, config.imagesDir, lineProgress);
-  const accelerator = await chooseAccelerator(image.kernel, image.initrd, config.accelerator);
+  const version = await qemuVersion();
+  const accelerator = await chooseAccelerator({
+    ...image,
+    qemuVersion: version,
+    cacheDir: config.imagesDir,
+    forced: config.accelerator,
+  });
   log({ message: "accelerator", kind: accelerator.kind, reason: accelerator.reason });
   const runDir = join(config.stateDir, "run");
   await mkdir(runDir, { recursive: true, mode: 0o700 });
-  const driver = new QemuDriver(image, accelerator, await qemuVersion(), {
+  const driver = new QemuDriver(image, accelerator, version, {
     imagesDir: config.imagesDir,
     machinesDir: join(config.stateDir, "machines"),
     runDir,

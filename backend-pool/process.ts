@@ -1,12 +1,13 @@
 /** Running other programs: argument lists only, never a shell line. */
 import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
 
 export interface RunOptions {
   readonly cwd?: string;
   readonly input?: string | Buffer;
   readonly encoding?: "utf8" | "buffer";
   readonly timeoutMs?: number;
-  /** Called with the newest line of stderr as it comes. */
+  /** Called with each line of stderr as it comes. */
   readonly onErrorLine?: (line: string) => void;
 }
 
@@ -29,9 +30,8 @@ export function run(program: string, args: readonly string[], options: RunOption
     child.stdout.on("data", (chunk: Buffer) => out.push(chunk));
     child.stderr.on("data", (chunk: Buffer) => {
       err = (err + chunk.toString()).slice(-4000);
-      const line = err.trimEnd().split("\n").at(-1);
-      if (line) options.onErrorLine?.(line);
     });
+    if (options.onErrorLine) createInterface({ input: child.stderr }).on("line", options.onErrorLine);
     child.on("error", (fault: NodeJS.ErrnoException) => {
       clearTimeout(timer);
       reject(fault.code === "ENOENT" ? new Error(`${program} is not installed`, { cause: fault }) : fault);
@@ -40,7 +40,13 @@ export function run(program: string, args: readonly string[], options: RunOption
       clearTimeout(timer);
       const raw = Buffer.concat(out);
       if (code === 0) resolve({ raw, stdout: options.encoding === "buffer" ? "" : raw.toString() });
-      else reject(new Error(`${program} ended with ${signal ?? code}: ${err.trim().slice(-1500)}`));
+      else {
+        const how =
+          signal === "SIGKILL" && options.timeoutMs !== undefined
+            ? "did not end in time"
+            : `ended with ${signal ?? code}`;
+        reject(new Error(`${program} ${how}: ${err.trim().slice(-1500)}`));
+      }
     });
     child.stdin.on("error", () => undefined); // a program may end without reading its input
     child.stdin.end(options.input);

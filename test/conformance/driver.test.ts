@@ -22,10 +22,11 @@ const drivers: Record<string, (dir: string) => Promise<Driver>> = {
   qemu: async (dir) => {
     const imagesDir = join(defaultHome(), "images");
     const image = await buildImage(defaultRecipe, imagesDir, lineProgress);
-    const accelerator = await chooseAccelerator(image.kernel, image.initrd);
+    const version = await qemuVersion();
+    const accelerator = await chooseAccelerator({ ...image, qemuVersion: version, cacheDir: imagesDir });
     const runDir = join(dir, "run");
     await mkdir(runDir, { recursive: true });
-    return new QemuDriver(image, accelerator, await qemuVersion(), {
+    return new QemuDriver(image, accelerator, version, {
       imagesDir,
       machinesDir: join(dir, "machines"),
       runDir,
