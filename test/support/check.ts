@@ -18,7 +18,9 @@ interface Check {
 }
 
 /** Committed files that a script prints; add a line for each. */
-const generated: readonly { name: string; script: string; file: string }[] = [];
+const generated: readonly { name: string; script: string; file: string }[] = [
+  { name: "openapi", script: "worker/api/print-openapi.ts", file: "sdk/openapi.json" },
+];
 
 const checks: readonly Check[] = [
   { name: "format", command: bin("oxfmt"), args: ["--check"], remedy: "npm run fix" },

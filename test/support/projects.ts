@@ -9,7 +9,7 @@ export const testProjects: readonly {
   { name: "sdk", alone: false },
   { name: "guest", alone: false },
   { name: "edge", alone: false },
-  { name: "host", alone: true },
+  { name: "host", alone: false },
   { name: "conformance", alone: true },
   { name: "e2e", alone: true },
 ];

@@ -1,0 +1,5 @@
+/** Prints the committed OpenAPI document: `node print-openapi.ts > sdk/openapi.json`. */
+import { openApi } from "./openapi.ts";
+import { operations } from "./operations.ts";
+
+console.log(JSON.stringify(openApi(operations), null, 2));
