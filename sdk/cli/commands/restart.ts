@@ -1,17 +1,3 @@
-import type { Command } from "../command.ts";
+import { change } from "../change.ts";
 
-export const restart: Command = {
-  name: "restart",
-  summary: "Boot a sandbox from its disk",
-  usage: "<name>",
-  words: [1, 1],
-  options: {},
-  async run({ args, out, sandbox }) {
-    const [name = ""] = args.positionals;
-    const target = await sandbox(name);
-    out.progress(`Restarting ${name}...`);
-    await target.restart();
-    out.result(`${name}: ${target.state}`, target.info);
-    return 0;
-  },
-};
+export const restart = change("restart", "Boot a sandbox from its disk", "Restarting", (sandbox) => sandbox.restart());

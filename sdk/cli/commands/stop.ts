@@ -1,17 +1,5 @@
-import type { Command } from "../command.ts";
+import { change } from "../change.ts";
 
-export const stop: Command = {
-  name: "stop",
-  summary: "End a sandbox's machine; its disk is kept, its RAM is not",
-  usage: "<name>",
-  words: [1, 1],
-  options: {},
-  async run({ args, out, sandbox }) {
-    const [name = ""] = args.positionals;
-    const target = await sandbox(name);
-    out.progress(`Stopping ${name}...`);
-    await target.stop();
-    out.result(`${name}: ${target.state}`, target.info);
-    return 0;
-  },
-};
+export const stop = change("stop", "End a sandbox's machine; its disk is kept, its RAM is not", "Stopping", (sandbox) =>
+  sandbox.stop(),
+);
