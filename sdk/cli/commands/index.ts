@@ -1,5 +1,6 @@
 /** All verbs, in the order of the help. */
 import type { Command } from "../command.ts";
+import { cost } from "./cost.ts";
 import { cp } from "./cp.ts";
 import { create } from "./create.ts";
 import { doctor } from "./doctor.ts";
@@ -31,6 +32,7 @@ export const commands: readonly Command[] = [
   stop,
   restart,
   rm,
+  cost,
   doctor,
   version,
   helpCommand(() => commands),
