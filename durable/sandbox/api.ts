@@ -79,7 +79,9 @@ export interface SandboxApi {
   waitFor(ask: Ask, state: SandboxState, waitMs: number): Promise<SandboxAnswer>;
   update(input: UpdateSandbox, change: Change): Promise<SandboxAnswer>;
   pause(change: Change): Promise<SandboxAnswer>;
-  wake(change: Change): Promise<SandboxAnswer>;
+  /** `leaseSeconds`: the time limit of the run it begins; undefined for the sandbox's own. */
+  wake(leaseSeconds: number | undefined, change: Change): Promise<SandboxAnswer>;
+  extend(seconds: number, change: Change): Promise<SandboxAnswer>;
   stop(change: Change): Promise<SandboxAnswer>;
   restart(change: Change): Promise<SandboxAnswer>;
   setRetention(days: number | null, change: Change): Promise<SandboxAnswer>;

@@ -80,12 +80,13 @@ export class Engine {
   /** Store a record with its timers, and tell whoever waits and the account. */
   save(record: SandboxRecord): void {
     const store = this.openStore();
-    const { step, retention } = timersOf(record.life);
+    const { step, retention, lease } = timersOf(record.life);
     store.transaction(() => {
       store.saveRecord(record);
       store.nextSequence();
       this.timers.set("step", step);
       this.timers.set("retention", retention);
+      this.timers.set("lease", lease);
       this.timers.set(
         "configure",
         record.configurePending && record.life.state === "running" ? Date.now() + CONFIGURE_RETRY_MS : null,
@@ -306,6 +307,9 @@ export class Engine {
         return;
       case "retention":
         if (record && this.commit(record.id, { type: "expire" }).ok) await this.drive();
+        return;
+      case "lease":
+        if (record && this.commit(record.id, { type: "leaseEnd" }).ok) await this.drive();
         return;
       case "outbox":
         return this.pushIndex();

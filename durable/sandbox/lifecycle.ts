@@ -6,13 +6,17 @@
  * - at most one incarnation runs: only the current generation is ever reported as running;
  * - every state on the way to another has a timer (`timersOf`), and so has a deleted sandbox that a host still holds;
  * - a repeated event, or one of an older generation, changes nothing;
+ * - a running sandbox with a time limit has a timer for it, no further ahead than the cap;
  * - deleted is final, and delete works from every state.
  */
 import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
 import type { SandboxState, StopReason } from "../../sdk/contract/sandbox.ts";
+import { begun, extended, newLease, type Lease } from "./lease.ts";
 
 /** How the current generation began, or begins. */
 export type RunKind = "create" | "wake" | "boot";
+
+export type PauseReason = "idle" | "requested" | "time_limit";
 
 /** What the table decides about. All times are Unix milliseconds. */
 export interface Life {
@@ -20,7 +24,7 @@ export interface Life {
   readonly generation: number;
   readonly run: RunKind;
   /** Why the pause under way was begun. */
-  readonly pauseReason: "idle" | "requested" | null;
+  readonly pauseReason: PauseReason | null;
   /** Somebody wants the sandbox awake as soon as the pause under way ends. */
   readonly wakeAfterPause: boolean;
   /** Tries of the step under way that found no host. */
@@ -32,6 +36,7 @@ export interface Life {
   /** A host may still hold something of a deleted sandbox. */
   readonly purgePending: boolean;
   readonly retentionDays: number;
+  readonly lease: Lease;
   readonly readyAt: number | null;
   readonly lastActiveAt: number | null;
   readonly pausedAt: number | null;
@@ -44,9 +49,12 @@ export interface Life {
 
 /** What happened, or what somebody asks for. Events with a generation come from a host. */
 export type LifeEvent =
-  | { readonly type: "wake" }
+  /** `leaseSeconds`: the time limit of the run it begins, instead of the sandbox's own. */
+  | { readonly type: "wake"; readonly leaseSeconds?: number }
   | { readonly type: "restart" }
   | { readonly type: "pause"; readonly reason: "idle" | "requested" }
+  | { readonly type: "extend"; readonly seconds: number }
+  | { readonly type: "leaseEnd" }
   | { readonly type: "stop" }
   | { readonly type: "delete" }
   | { readonly type: "expire" }
@@ -98,7 +106,7 @@ export function hasStep(life: Life): boolean {
 }
 
 /** The life of a sandbox that is being made. */
-export function newLife(retentionDays: number, now: number): Life {
+export function newLife(retentionDays: number, now: number, lease: Lease = newLease(0, "stop")): Life {
   return {
     state: "starting",
     generation: 1,
@@ -110,6 +118,7 @@ export function newLife(retentionDays: number, now: number): Life {
     diskKept: false,
     purgePending: false,
     retentionDays,
+    lease,
     readyAt: null,
     lastActiveAt: null,
     pausedAt: null,
@@ -121,8 +130,12 @@ export function newLife(retentionDays: number, now: number): Life {
 }
 
 /** When each timer is due; null for none. */
-export function timersOf(life: Life): { readonly step: number | null; readonly retention: number | null } {
-  return { step: hasStep(life) ? life.nextTryAt : null, retention: pausedExpiresAt(life) };
+export function timersOf(life: Life): Readonly<Record<"step" | "retention" | "lease", number | null>> {
+  return {
+    step: hasStep(life) ? life.nextTryAt : null,
+    retention: pausedExpiresAt(life),
+    lease: life.state === "running" ? life.lease.endsAt : null,
+  };
 }
 
 /** When a paused state ends; null in other states. */
@@ -182,6 +195,7 @@ const toRunning = (life: Life, lastActiveAt: number, now: number): Life =>
     endedAt: null,
     failure: null,
     memoryRestored: life.run === "create" ? null : life.run === "wake",
+    lease: begun(life.lease, now),
   });
 
 const toDeleted = (life: Life, now: number, change: Partial<Life> = {}): Life =>
@@ -212,11 +226,30 @@ function failure(code: ErrorCode, message: string, state: SandboxState): Failure
 const stoppedAlready = (life: Life): Failure =>
   failure("sandbox_stopped", "The sandbox is stopped: its disk is kept, its RAM is not.", life.state);
 
+const asking = (life: Life, seconds: number | undefined): Partial<Life> =>
+  seconds === undefined ? {} : { lease: { ...life.lease, asked: seconds } };
+
+const extend = (life: Life, event: { seconds: number }, now: number): Life =>
+  life.lease.endsAt === null ? life : { ...life, lease: extended(life.lease, event.seconds, now) };
+
+/** The time is up, whatever goes on in the machine. */
+const endLease = (life: Life, _event: LifeEvent, now: number): Life => {
+  if (life.lease.endsAt === null || life.lease.endsAt > now) return life;
+  switch (life.lease.onEnd) {
+    case "stop":
+      return enter(life, "stopping", now, { stopReason: "time_limit", failure: null });
+    case "pause":
+      return enter(life, "pausing", now, { pauseReason: "time_limit", failure: null });
+    case "delete":
+      return toDeleted(life, now, { stopReason: "time_limit" });
+  }
+};
+
 /** What is not here is a conflict for an asker, and nothing for a host's report. */
 const table: Table = {
   wake: {
-    paused: (life, _event, now) => resume(life, now),
-    pausing: (life) => ({ ...life, wakeAfterPause: true }),
+    paused: (life, event, now) => resume(life, now, asking(life, event.leaseSeconds)),
+    pausing: (life, event) => ({ ...life, wakeAfterPause: true, ...asking(life, event.leaseSeconds) }),
     starting: same,
     resuming: same,
     running: same,
@@ -244,6 +277,14 @@ const table: Table = {
     stopped: remove,
     deleted: same,
   },
+  extend: {
+    starting: extend,
+    running: extend,
+    pausing: extend,
+    paused: extend,
+    resuming: extend,
+  },
+  leaseEnd: { running: endLease },
   expire: {
     paused: (life, _event, now) =>
       (pausedExpiresAt(life) ?? Infinity) <= now ? toDeleted(life, now, { stopReason: "paused_expired" }) : life,
@@ -279,7 +320,13 @@ const table: Table = {
     // Asked outright meanwhile: the pause goes on, and is driven again without the condition.
     pausing: (life, _event, now) => (life.pauseReason === "requested" ? { ...life } : enter(life, "running", now)),
   },
-  pauseFailed: { pausing: (life, event, now) => enter(life, "running", now, { failure: event.failure }) },
+  pauseFailed: {
+    pausing: (life, event, now) =>
+      // A run whose time is up must not go on because it could not be put to sleep.
+      life.pauseReason === "time_limit"
+        ? enter(life, "stopping", now, { stopReason: "time_limit", failure: event.failure })
+        : enter(life, "running", now, { failure: event.failure }),
+  },
   stopped: { stopping: (life, _event, now) => toStopped(life, life.stopReason ?? "requested", now, { failure: null }) },
   ended: {
     running: crash,
@@ -305,7 +352,8 @@ export function reduce(life: Life, event: LifeEvent, now: number): Outcome {
   if (event.type === "unreachable" && event.from !== life.state) return { ok: true, life, changed: false };
   const handler = handlerOf(event, life.state);
   if (!handler) {
-    if (isReport || event.type === "purged" || event.type === "expire") return { ok: true, life, changed: false };
+    if (isReport || event.type === "purged" || event.type === "expire" || event.type === "leaseEnd")
+      return { ok: true, life, changed: false };
     if (life.state === "deleted")
       return { ok: false, failure: failure("sandbox_gone", "The sandbox was deleted.", life.state) };
     return {

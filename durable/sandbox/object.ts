@@ -185,11 +185,21 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     });
   }
 
-  async wake(change: Change): Promise<SandboxAnswer> {
+  async wake(leaseSeconds: number | undefined, change: Change): Promise<SandboxAnswer> {
     return this.#once(change, async (record) => {
       if (record.life.state === "running")
         return refuse("not_paused", "The sandbox is running.", { state: record.life.state });
-      return this.#ask(record.id, { type: "wake" }, "running", change.holdMs);
+      const event = { type: "wake", ...(leaseSeconds === undefined ? {} : { leaseSeconds }) } as const;
+      return this.#ask(record.id, event, "running", change.holdMs);
+    });
+  }
+
+  async extend(seconds: number, change: Change): Promise<SandboxAnswer> {
+    return this.#once(change, async (record) => {
+      const outcome = this.#engine.commit(record.id, { type: "extend", seconds });
+      if (!outcome.ok) return outcome;
+      await this.#engine.indexed();
+      return this.get({ id: record.id });
     });
   }
 

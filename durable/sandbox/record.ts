@@ -9,6 +9,7 @@ import {
   type Sandbox,
 } from "../../sdk/contract/sandbox.ts";
 import { namedUrl, type UrlParts } from "../named-url.ts";
+import { newLease } from "./lease.ts";
 import { newLife, pausedExpiresAt, type Life } from "./lifecycle.ts";
 
 export interface SandboxRecord {
@@ -58,7 +59,11 @@ export function newRecord(
     createdAt: now,
     host: null,
     configurePending: false,
-    life: newLife(defaults.retentionDays, now),
+    life: newLife(
+      defaults.retentionDays,
+      now,
+      newLease(input.leaseSeconds ?? input.timeoutSeconds ?? 0, input.onLeaseEnd ?? input.onTimeout ?? "stop"),
+    ),
   };
 }
 
@@ -83,20 +88,20 @@ export function toSandbox(record: SandboxRecord, urls: UrlParts): Sandbox {
     cpu: "shared",
     cpuFloorMillis: 25 * record.shape.vcpu,
     pausable: true,
-    timeoutSeconds: 0,
+    timeoutSeconds: life.lease.seconds,
     idlePauseSeconds: record.idlePauseSeconds,
     autoWake: record.autoWake,
     persistent: record.persistent,
     access: record.access,
     url: namedUrl(urls, record, defaults.port),
     retentionDays: life.retentionDays,
-    onLeaseEnd: "stop",
-    onTimeout: "stop",
+    onLeaseEnd: life.lease.onEnd,
+    onTimeout: life.lease.onEnd,
     createdAt: iso(record.createdAt),
     readyAt: isoOrNull(life.readyAt),
     lastActiveAt: isoOrNull(life.lastActiveAt),
     expiresAt: FUNDED_THROUGH,
-    endsAt: null,
+    endsAt: life.state === "running" ? isoOrNull(life.lease.endsAt) : null,
     endedAt: isoOrNull(life.endedAt),
     stopReason: life.stopReason,
     lastError: life.failure?.message ?? null,

@@ -1,6 +1,8 @@
 /** The tables of a sandbox's object as typed functions. No rules. */
 import type { Access, DeletedSandbox } from "../../sdk/contract/sandbox.ts";
 import { hasSchema, migrate } from "../migrations.ts";
+import { newLease } from "./lease.ts";
+import type { Life } from "./lifecycle.ts";
 import type { SandboxRecord } from "./record.ts";
 import { migrations } from "./schema.ts";
 
@@ -49,7 +51,7 @@ export class SandboxStore {
 
   record(): SandboxRecord | null {
     const [row] = this.#sql.exec<{ body: string }>("SELECT body FROM record WHERE one = 1").toArray();
-    return row ? (JSON.parse(row.body) as SandboxRecord) : null;
+    return row ? current(JSON.parse(row.body) as SandboxRecord) : null;
   }
 
   saveRecord(record: SandboxRecord): void {
@@ -147,4 +149,10 @@ export class SandboxStore {
   acknowledge(sequence: number): void {
     this.#sql.exec("UPDATE outbox SET acknowledged = MAX(acknowledged, ?) WHERE one = 1", sequence);
   }
+}
+
+/** A record of an earlier version, with what has come to records since. */
+function current(record: SandboxRecord): SandboxRecord {
+  const { lease = newLease(0, "stop") } = record.life as Partial<Life>;
+  return { ...record, life: { ...record.life, lease } };
 }

@@ -25,6 +25,9 @@ export const limits = {
   idlePauseSecondsMin: 10,
   idlePauseSecondsMax: 86_400,
   retentionDaysMax: 365,
+  /** Shortest time limit, and the furthest ahead that one may end, seconds. */
+  leaseSecondsMin: 60,
+  leaseSecondsMax: 86_400,
   labelsMax: 32,
   envMax: 32,
   /** Bytes of all variable names and values together. */
@@ -53,6 +56,7 @@ export const SandboxStatus = z.enum(["pending", "active", "paused", "stopping", 
 export const stopReasons = [
   "idle",
   "requested",
+  "time_limit",
   "paused_expired",
   "startup_failed",
   "pause_failed",
@@ -91,6 +95,15 @@ const IdlePauseSeconds = z
     `0 (never), or ${limits.idlePauseSecondsMin} to ${limits.idlePauseSecondsMax}`,
   );
 
+/** 0: no time limit. */
+const LeaseSeconds = z
+  .int()
+  .refine(
+    (s) => s === 0 || (s >= limits.leaseSecondsMin && s <= limits.leaseSecondsMax),
+    `0 (no limit), or ${limits.leaseSecondsMin} to ${limits.leaseSecondsMax}`,
+  );
+export const OnLeaseEnd = z.enum(["stop", "pause", "delete"]);
+
 /** Who may reach the named URL: holders of an API key or link token, or everybody. */
 export const Access = z.enum(["private", "public"]);
 export type Access = z.infer<typeof Access>;
@@ -116,9 +129,21 @@ export const CreateSandbox = z
     region: z.string().max(64).optional(),
     cpu: z.literal("shared").optional(),
     maxCostMicros: z.int().min(0).optional(),
-    /** Only 0 (no time limit). */
-    timeoutSeconds: z.literal(0, "only 0 (no time limit) is offered").optional(),
+    /** Seconds that each run may last, busy or not; 0, the default, for no limit. `timeoutSeconds` means the same. */
+    leaseSeconds: LeaseSeconds.optional(),
+    timeoutSeconds: LeaseSeconds.optional(),
+    /** What happens at the end of the time limit; `stop` unless said. `onTimeout` means the same. */
+    onLeaseEnd: OnLeaseEnd.optional(),
+    onTimeout: OnLeaseEnd.optional(),
     persistent: z.boolean().optional(),
+  })
+  .refine((body) => body.leaseSeconds === undefined || body.timeoutSeconds === undefined, {
+    message: "leaseSeconds or timeoutSeconds, not both",
+    path: ["leaseSeconds"],
+  })
+  .refine((body) => body.onLeaseEnd === undefined || body.onTimeout === undefined, {
+    message: "onLeaseEnd or onTimeout, not both",
+    path: ["onLeaseEnd"],
   })
   .refine((body) => !body.getOrCreate || body.name !== undefined, {
     message: "getOrCreate needs a name",
@@ -146,7 +171,14 @@ export const SetRetention = z
   .strictObject({ days: z.int().min(1).max(limits.retentionDaysMax).nullable() })
   .meta({ id: "SetRetention" });
 
-export const WakeSandbox = z.strictObject({ timeoutSeconds: z.literal(0).optional() }).meta({ id: "WakeSandbox" });
+/** `timeoutSeconds`: the time limit of this run, instead of the sandbox's own. */
+export const WakeSandbox = z.strictObject({ timeoutSeconds: LeaseSeconds.optional() }).meta({ id: "WakeSandbox" });
+export type WakeSandbox = z.infer<typeof WakeSandbox>;
+
+/** The end of the time limit moves to so many seconds from now, unless it is later; without a limit nothing changes. */
+export const ExtendSandbox = z
+  .strictObject({ seconds: z.int().min(1).max(limits.leaseSecondsMax) })
+  .meta({ id: "ExtendSandbox" });
 
 const Time = z.iso.datetime();
 
@@ -219,6 +251,7 @@ export const Sandbox = z
     cpu: z.literal("shared"),
     cpuFloorMillis: z.int(),
     pausable: z.literal(true),
+    /** Time limit of each run; 0 for none. */
     timeoutSeconds: z.int(),
     idlePauseSeconds: z.int(),
     autoWake: z.boolean(),
@@ -227,8 +260,8 @@ export const Sandbox = z
     /** The named URL of the default port. */
     url: z.string(),
     retentionDays: z.int(),
-    onLeaseEnd: z.enum(["stop", "pause", "delete"]),
-    onTimeout: z.enum(["stop", "pause", "delete"]),
+    onLeaseEnd: OnLeaseEnd,
+    onTimeout: OnLeaseEnd,
     createdAt: Time,
     readyAt: Time.nullable(),
     lastActiveAt: Time.nullable(),

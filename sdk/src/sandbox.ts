@@ -263,6 +263,14 @@ export class Sandbox {
     return this.#take(await this.#remote.post(":update", settings, options));
   }
 
+  /**
+   * Move the end of the time limit (`info.endsAt`) to so many seconds from now, at most a day. An end that is later
+   * already stays; without a time limit nothing changes.
+   */
+  async extend(seconds: number, options: RequestOptions = {}): Promise<this> {
+    return this.#take(await this.#remote.post(":extend", { seconds }, options));
+  }
+
   /** Keep the paused state for so many days, 1 to 365; null goes back to the default of 30. */
   async setRetention(days: number | null, options: RequestOptions = {}): Promise<this> {
     return this.#take(await this.#remote.post(":retention", { days }, options));

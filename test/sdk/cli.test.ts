@@ -134,6 +134,23 @@ test.each([
   expect(await rouse([verb, "demo"])).toEqual({ code: 0, stdout: `demo: ${state}\n`, stderr: "" });
 });
 
+test("extend moves the end of a time limit, and says when it is", async () => {
+  const endsAt = "2031-01-02T04:04:05.000Z";
+  server.on(`POST ${SANDBOX}:extend`, (request, reply) =>
+    reply.json(sandboxInfo({ endsAt: (request.json() as { seconds: number }).seconds === 3600 ? endsAt : null })),
+  );
+  expect(await rouse(["extend", "demo", "3600"])).toEqual({ code: 0, stdout: `demo: ends at ${endsAt}\n`, stderr: "" });
+  expect((await rouse(["extend", "demo", "60"])).stdout).toBe("demo: no time limit\n");
+  expect((await rouse(["extend", "demo", "soon"])).code).toBe(2);
+});
+
+test("create takes a time limit and what comes at its end", async () => {
+  server.on("POST /v1/sandboxes", (_request, reply) => reply.json(sandboxInfo()));
+  expect((await rouse(["create", "--lease", "600", "--on-lease-end", "pause"])).code).toBe(0);
+  expect(server.requests[0]?.json()).toEqual({ leaseSeconds: 600, onLeaseEnd: "pause" });
+  expect((await rouse(["create", "--on-lease-end", "explode"])).code).toBe(2);
+});
+
 test("rm deletes by name", async () => {
   server.on("DELETE /v1/sandboxes/demo", (_request, reply) =>
     reply.json({

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { newLease } from "../../durable/sandbox/lease.ts";
 import {
   isTransitional,
   newLife,
@@ -31,6 +32,8 @@ function someEvent(life: Life, next: () => number): LifeEvent {
     { type: "pause", reason: next() < 0.5 ? "idle" : "requested" },
     { type: "stop" },
     { type: "expire" },
+    { type: "extend", seconds: 1 + Math.floor(next() * 86_400) },
+    { type: "leaseEnd" },
     { type: "ran", generation, lastActiveAt: NOW },
     { type: "ran", generation, lastActiveAt: NOW },
     { type: "runFailed", generation, memory: next() < 0.5 ? "saved" : "none", nothingMade: next() < 0.1, failure },
@@ -67,6 +70,12 @@ function broken(life: Life, event: LifeEvent, now: number): string[] {
     ["a step has a timer", !isTransitional(after.state) || timersOf(after).step !== null],
     ["a purge has a timer", !after.purgePending || after.state !== "deleted" || timersOf(after).step !== null],
     ["a paused state ends", after.state !== "paused" || timersOf(after).retention !== null],
+    ["a time limit has a timer", after.state !== "running" || timersOf(after).lease === after.lease.endsAt],
+    ["a time limit keeps to the cap", (after.lease.endsAt ?? 0) <= now + 86_400_000],
+    [
+      "a run with a time limit ends",
+      after.state !== "running" || after.lease.seconds === 0 || after.lease.endsAt !== null,
+    ],
     ["deleted is final", life.state !== "deleted" || after.state === "deleted"],
     ["a late report changes nothing", !repeats || event.generation === life.generation || !outcome.changed],
     ["a repeated report changes nothing", !repeats || JSON.stringify(twice.life) === JSON.stringify(after)],
@@ -81,7 +90,8 @@ it("keeps its invariants over 400 random lives", () => {
   for (let seed = 1; seed <= 400; seed++) {
     const next = random(seed);
     let now = NOW;
-    let life = newLife(30, now);
+    const onEnd = (["stop", "pause", "delete"] as const)[seed % 3] ?? "stop";
+    let life = newLife(30, now, newLease(seed % 4 === 0 ? 0 : 60 * seed, onEnd));
     for (let step = 0; step < 120; step++) {
       now += Math.floor(next() * 60_000);
       const event = someEvent(life, next);

@@ -11,6 +11,7 @@ export function openApi(operations: readonly Operation[]): Json {
   const schemas: Json = {};
   const paths: Record<string, Json> = {};
   const refer = (schema: z.ZodType, io: "input" | "output") => reference(schema, io, schemas);
+  refer(ErrorBody, "output");
   for (const operation of operations) {
     (paths[operation.path] ??= {})[operation.method.toLowerCase()] = describe(operation, refer);
   }
@@ -26,7 +27,7 @@ export function openApi(operations: readonly Operation[]): Json {
     security: [{ key: [] }],
     paths,
     components: {
-      schemas: { ...schemas, Error: rewrite(z.toJSONSchema(ErrorBody), schemas) },
+      schemas,
       securitySchemes: { key: { type: "http", scheme: "bearer" } },
     },
     "x-error-codes": Object.fromEntries(
@@ -88,7 +89,8 @@ function reference(schema: z.ZodType, io: "input" | "output", schemas: Json): Js
   const id = schema.meta()?.id;
   const own = rewrite(json, schemas);
   if (typeof id !== "string") return own;
-  schemas[id] = own;
+  // A schema with an id may come as a reference to its own definition, which is among the components by now.
+  if (!("$ref" in own)) schemas[id] = own;
   return { $ref: `#/components/schemas/${id}` };
 }
 

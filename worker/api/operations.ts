@@ -35,6 +35,7 @@ import {
   CreatePreview,
   CreateSandbox,
   DeletedSandbox,
+  ExtendSandbox,
   GetQuery,
   ListQuery,
   Preview,
@@ -101,6 +102,14 @@ const sandboxes: readonly Omit<Operation, "work">[] = [
     answer: Sandbox,
   },
   { method: "POST", path: `${ID}:wake`, summary: "Wake from RAM.", query: NoQuery, body: WakeSandbox, answer: Sandbox },
+  {
+    method: "POST",
+    path: `${ID}:extend`,
+    summary: "Move the end of the time limit to so many seconds from now.",
+    query: NoQuery,
+    body: ExtendSandbox,
+    answer: Sandbox,
+  },
   {
     method: "POST",
     path: `${ID}:stop`,

@@ -3,7 +3,15 @@ import { accountObject } from "../../durable/account/api.ts";
 import { sandboxObject } from "../../durable/sandbox/api.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { labelFor, labelForKey, randomLabel } from "../../sdk/contract/names.ts";
-import { CreateSandbox, GetQuery, ListQuery, SetRetention, UpdateSandbox } from "../../sdk/contract/sandbox.ts";
+import {
+  CreateSandbox,
+  ExtendSandbox,
+  GetQuery,
+  ListQuery,
+  SetRetention,
+  UpdateSandbox,
+  WakeSandbox,
+} from "../../sdk/contract/sandbox.ts";
 import { idempotencyKey, readJson, readQuery } from "../api/input.ts";
 import { routeKey } from "../proxy/forward.ts";
 import { forgetRoute } from "../proxy/route-cache.ts";
@@ -76,7 +84,9 @@ async function change(context: Context): Promise<Response> {
       case "pause":
         return sandboxResponse(await object.pause(terms));
       case "wake":
-        return sandboxResponse(await object.wake(terms));
+        return sandboxResponse(await object.wake(WakeSandbox.parse(body).timeoutSeconds, terms));
+      case "extend":
+        return sandboxResponse(await object.extend(ExtendSandbox.parse(body).seconds, terms));
       case "stop":
         return sandboxResponse(await object.stop(terms));
       case "restart":

@@ -1,3 +1,4 @@
+import { OnLeaseEnd } from "../../contract/sandbox.ts";
 import { UsageError } from "../args.ts";
 import type { Command } from "../command.ts";
 
@@ -17,6 +18,12 @@ export const create: Command = {
       value: "SEC",
       help: "Pause after so many seconds without activity, 0 for never (60)",
     },
+    lease: { type: "string", value: "SEC", help: "End each run after so many seconds, busy or not; 0 for never (0)" },
+    "on-lease-end": {
+      type: "string",
+      value: "WHAT",
+      help: "What happens then: stop (the disk is kept), pause, delete (stop)",
+    },
     label: { type: "string", value: "K=V", multiple: true, help: "Label" },
     env: {
       type: "string",
@@ -35,8 +42,13 @@ export const create: Command = {
     const getOrCreate = args.flag("get-or-create");
     const name = args.text("name");
     if (getOrCreate && name === undefined) throw new UsageError("--get-or-create needs --name", "Pass --name N.");
+    const onLeaseEnd = OnLeaseEnd.optional().safeParse(args.text("on-lease-end"));
+    if (!onLeaseEnd.success)
+      throw new UsageError("--on-lease-end is stop, pause or delete", "See the options with --help.");
     const input = {
       idlePauseSeconds: args.number("idle-pause"),
+      leaseSeconds: args.number("lease"),
+      onLeaseEnd: onLeaseEnd.data,
       labels: args.pairs("label"),
       env: args.pairs("env", process.env),
       vcpu: args.number("vcpu"),

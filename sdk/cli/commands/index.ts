@@ -4,6 +4,7 @@ import { cost } from "./cost.ts";
 import { cp } from "./cp.ts";
 import { create } from "./create.ts";
 import { doctor } from "./doctor.ts";
+import { extend } from "./extend.ts";
 import { exec } from "./exec.ts";
 import { get } from "./get.ts";
 import { helpCommand } from "./help.ts";
@@ -31,6 +32,7 @@ export const commands: readonly Command[] = [
   wake,
   stop,
   restart,
+  extend,
   rm,
   cost,
   doctor,
