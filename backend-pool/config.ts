@@ -32,6 +32,8 @@ const Environment = z.object({
   ROUSE_PRESTARTED_SECONDS: seconds.default(600),
   /** Clones kept ready for each shape. */
   ROUSE_SPARES: z.coerce.number().int().min(0).max(64).default(2),
+  /** How often usage is told to the edge; a change of a machine's state is told sooner. */
+  ROUSE_USAGE_SECONDS: seconds.default(60),
 });
 
 const Secrets = z.object({ hostSecret: z.string().min(32), signingSecret: z.string().min(32) });
@@ -48,6 +50,7 @@ export interface Config {
   readonly residentSeconds: number;
   readonly prestartedSeconds: number;
   readonly spares: number;
+  readonly usageSeconds: number;
   readonly hostSecret: string;
   readonly signingSecret: string;
 }
@@ -82,6 +85,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     residentSeconds: set.ROUSE_RESIDENT_SECONDS,
     prestartedSeconds: set.ROUSE_PRESTARTED_SECONDS,
     spares: set.ROUSE_SPARES,
+    usageSeconds: set.ROUSE_USAGE_SECONDS,
     ...secrets,
   };
 }

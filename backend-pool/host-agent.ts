@@ -10,8 +10,11 @@ import { hostServer } from "./http/server.ts";
 import type { Driver } from "./machine/driver.ts";
 import { Machines } from "./machine/machines.ts";
 import { capacity } from "./report/capacity.ts";
+import { Meter } from "./report/meter.ts";
+import { Metering } from "./report/metering.ts";
 import { Reporter } from "./report/reporter.ts";
 import { Journal } from "./store/journal.ts";
+import { UsageStore } from "./store/usage.ts";
 
 export interface HostAgent {
   readonly url: string;
@@ -26,6 +29,9 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   const journal = new Journal(join(config.stateDir, "journal.sqlite"));
   const machines = new Machines(driver, journal, config);
   machines.on("action", log);
+  const usage = new UsageStore(join(config.stateDir, "usage.sqlite"));
+  const meter = new Meter(usage);
+  const metering = new Metering(machines, driver, meter);
   await machines.reclaim();
 
   let url = "";
@@ -43,13 +49,13 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
       paused: all.filter((machine) => machine.state === "paused").length,
     };
   };
-  const { hostSecret, signingSecret, edgeUrl } = config;
+  const { hostSecret, signingSecret, edgeUrl, usageSeconds } = config;
   const server = await hostServer({ machines, hostSecret, signingSecret, about: heartbeat });
   server.listen(config.listen.port, config.listen.host);
   await once(server, "listening");
   url = config.hostUrl ?? `http://${config.listen.host}:${(server.address() as AddressInfo).port}`;
 
-  const reporter = new Reporter({ edgeUrl, hostSecret, machines, heartbeat });
+  const reporter = new Reporter({ edgeUrl, hostSecret, machines, heartbeat, meter, metering, usageSeconds });
   await reporter.start();
   return {
     url,
@@ -59,9 +65,11 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
       const failed = await machines.shutdown();
       if (failed.length > 0) log({ level: "warn", message: "could not be paused and run on", machines: failed });
       await reporter.sendEvents();
+      await reporter.sendUsage();
       reporter.close();
       await closeServer(server);
       await machines.close();
+      usage.close();
     },
   };
 }

@@ -9,6 +9,8 @@ declare namespace Cloudflare {
     ROUSE_SCHEME: string;
     /** `off` silences the request log. */
     ROUSE_LOG?: string;
+    /** Rates as they changed (`RatesHistory`), JSON; the default ones unless set. */
+    ROUSE_RATES?: string;
     /** Root of all signatures. Secret. */
     ROUSE_SECRET: string;
     /** Bearer between edge and hosts, both ways. Secret. */

@@ -26,6 +26,13 @@ export interface Actual {
   readonly depth: SleepDepth | null;
 }
 
+export interface Stats {
+  /** CPU-nanoseconds of the virtual CPUs since their process began; null without a process. */
+  readonly cpuNs: bigint | null;
+  /** Bytes on disk that are this machine's alone. */
+  readonly storedBytes: number;
+}
+
 /** A TCP address on this host that reaches a guest port. */
 export interface Endpoint {
   readonly host: string;
@@ -76,6 +83,8 @@ export interface Driver {
 
   endpoint(id: string, guestPort: number): Promise<Endpoint>;
   listening(id: string, guestPort: number): Promise<Listening>;
+  /** What the machine takes of this host. */
+  stats(id: string): Promise<Stats>;
   /** Busy time of all guest CPUs since boot, in units of 1/100 s. */
   cpuTicks(id: string): Promise<number>;
   /** Called when a machine ends that nobody asked to end. */

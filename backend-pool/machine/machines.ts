@@ -34,6 +34,10 @@ import { IdleWatch } from "./idle.ts";
 interface MachinesEvents {
   /** There is something to tell the edge (`pendingEvents`). */
   news: [];
+  /** A machine's row, whenever it is committed. */
+  state: [row: JournalRow];
+  /** The machine is no more. */
+  gone: [id: string];
   /** One line per action, for the log. */
   action: [entry: { action: string; id: string; generation: number; ms: number; outcome: string }];
 }
@@ -59,8 +63,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
       const actual = await this.#driver.adopt(row.id, { hostname: row.hostname });
       held.depth = actual.depth;
       if (!actual.exists) {
-        this.#journal.remove(row.id);
-        this.#held.delete(row.id);
+        this.#drop(held);
         continue;
       }
       held.env = null;
@@ -451,6 +454,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
     held.idle.stop();
     this.#journal.remove(held.row.id);
     this.#held.delete(held.row.id);
+    this.emit("gone", held.row.id);
   }
 
   #get(id: string): Held {
@@ -485,6 +489,7 @@ export class Machines extends EventEmitter<MachinesEvents> {
   #commit(held: Held, change: Partial<JournalRow>): void {
     held.row = { ...held.row, ...change };
     this.#journal.put(held.row);
+    this.emit("state", held.row);
   }
 }
 

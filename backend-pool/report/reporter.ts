@@ -1,6 +1,10 @@
 /** Tells the edge that this host lives, and what its machines did. Tries until the edge takes note. */
 import type { Heartbeat } from "../../sdk/contract/host.ts";
+import { USAGE_BATCH, type UsageReport } from "../../sdk/contract/usage.ts";
 import type { Machines } from "../machine/machines.ts";
+import type { UsageRow } from "../store/usage.ts";
+import type { Meter } from "./meter.ts";
+import type { Metering } from "./metering.ts";
 
 const HEARTBEAT_MS = 5000;
 const RETRY_MS = 1000;
@@ -9,6 +13,10 @@ export interface ReporterOptions {
   readonly edgeUrl: string;
   readonly hostSecret: string;
   readonly machines: Machines;
+  readonly metering: Metering;
+  readonly meter: Meter;
+  /** Usage is told so often, and with the next heartbeat after a machine's state changed. */
+  readonly usageSeconds: number;
   readonly heartbeat: () => Promise<Heartbeat>;
 }
 
@@ -19,10 +27,12 @@ export class Reporter {
   #beat: NodeJS.Timeout | undefined;
   #retry: NodeJS.Timeout | undefined;
   #closed = false;
+  #usageAt = 0;
 
   constructor(options: ReporterOptions) {
     this.#options = options;
     options.machines.on("news", () => void this.sendEvents());
+    options.machines.on("state", () => (this.#usageAt = 0));
   }
 
   /** Send heartbeats from now on. Resolves after the first try, whether the edge is there or not. */
@@ -66,8 +76,26 @@ export class Reporter {
   }
 
   async #sendHeartbeat(): Promise<void> {
-    const beat = await this.#options.heartbeat();
-    await this.#post(`/internal/hosts/${beat.hostId}/heartbeat`, beat);
+    const { heartbeat, meter, metering } = this.#options;
+    const beat = await heartbeat();
+    await metering.sample();
+    const status = await this.#post(`/internal/hosts/${beat.hostId}/heartbeat`, beat);
+    if (status === null || status >= 300) return;
+    meter.answered();
+    if (performance.now() >= this.#usageAt) await this.sendUsage();
+  }
+
+  /** Tell what was used and not yet told. What the edge does not take is told again with the next. */
+  async sendUsage(): Promise<void> {
+    const { meter, usageSeconds } = this.#options;
+    this.#usageAt = performance.now() + usageSeconds * 1000;
+    const rows = meter.pending();
+    for (let at = 0; at < rows.length; at += USAGE_BATCH) {
+      const batch = rows.slice(at, at + USAGE_BATCH);
+      const status = await this.#post("/internal/usage", { reports: batch.map(reportOf) });
+      if (status === null || status >= 300) return;
+      for (const row of batch) meter.taken(row);
+    }
   }
 
   async #post(path: string, body: object): Promise<number | null> {
@@ -84,4 +112,9 @@ export class Reporter {
       return null; // the edge is away; the next beat or retry finds it
     }
   }
+}
+
+function reportOf({ id, account, generation, sequence, amounts }: UsageRow): UsageReport {
+  const [cpu, memory, stored] = [amounts.cpu, amounts.memory, amounts.stored].map(String);
+  return { id, account, generation, sequence, cpu: cpu ?? "0", memory: memory ?? "0", stored: stored ?? "0" };
 }

@@ -1,9 +1,13 @@
 /** The object of one account: its API keys, as hashes only, and the index of its sandboxes. */
 import { DurableObject } from "cloudflare:workers";
 import { DEFAULT_ACCOUNT, parseApiKey } from "../../sdk/contract/account.ts";
+import { defaultRates, ratesAt, RatesHistory, type Rates } from "../../sdk/contract/pricing.ts";
 import { limits, type ListQuery, type SandboxList } from "../../sdk/contract/sandbox.ts";
+import { amountsOfReport, type Usage, type UsageReport } from "../../sdk/contract/usage.ts";
 import { equalHashes, sha256Hex } from "../hash.ts";
 import type { AccountApi, Summary } from "./api.ts";
+import { Books } from "./books.ts";
+import { addedBy, lineOf, monthOf } from "./ledger.ts";
 import { fromCursor, toCursor } from "./cursor.ts";
 import { AccountStore } from "./store.ts";
 
@@ -37,6 +41,44 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     const data = found.slice(0, limit);
     const last = data.at(-1);
     return { data, nextCursor: found.length > limit && last ? toCursor(last) : null };
+  }
+
+  async recordUsage(reports: readonly UsageReport[]): Promise<number> {
+    const at = Date.now();
+    const books = this.#openBooks();
+    let refused = 0;
+    for (const report of reports) {
+      const { id: sandboxId, generation, sequence } = report;
+      const total = amountsOfReport(report);
+      const added = addedBy(books.booked(sandboxId, generation), { sequence, amounts: total });
+      if (added === null) refused++;
+      if (added === null || added === "nothing") continue;
+      books.ratesOf(sandboxId, ratesAt(this.#rates(), at), at);
+      books.append({ sandboxId, generation, sequence, at, month: monthOf(at), added, total });
+    }
+    return refused;
+  }
+
+  async usage(month: string | undefined): Promise<Usage> {
+    const now = Date.now();
+    const which = month ?? monthOf(now);
+    const books = this.#store ? this.#openBooks() : null;
+    const lines = (books?.month(which) ?? []).map(({ sandboxId, amounts }) =>
+      lineOf(sandboxId, amounts, books?.ratesOf(sandboxId, ratesAt(this.#rates(), now), now) ?? defaultRates),
+    );
+    return { month: which, lines, totalMicros: lines.reduce((sum, line) => sum + line.totalMicros, 0) };
+  }
+
+  #openBooks(): Books {
+    this.#store ??= AccountStore.create(this.ctx.storage);
+    return new Books(this.ctx.storage);
+  }
+
+  /** Of the installation, oldest first. */
+  #rates(): readonly [Rates, ...Rates[]] {
+    const set = RatesHistory.parse(JSON.parse(this.env.ROUSE_RATES ?? "[]"));
+    const [first = defaultRates, ...others] = set;
+    return [first, ...others];
   }
 
   /** The first key of the default account comes with the installation. */

@@ -20,6 +20,9 @@ export const Rates = z
   .meta({ id: "Rates" });
 export type Rates = z.infer<typeof Rates>;
 
+/** Rates as they changed, in the setting `ROUSE_RATES` of the edge. */
+export const RatesHistory = z.array(Rates);
+
 /** The rates of an installation that sets none. */
 export const defaultRates: Rates = {
   from: "2026-01-01T00:00:00.000Z",
@@ -33,14 +36,14 @@ export const defaultRates: Rates = {
 export const meters = ["cpu", "memory", "stored", "volume"] as const;
 export type Meter = (typeof meters)[number];
 
-/** CPU-nanoseconds, MiB-milliseconds, byte-seconds, MiB-milliseconds. */
+/** CPU-nanoseconds, MiB-milliseconds, byte-milliseconds, MiB-milliseconds. */
 export type Amounts = Readonly<Record<Meter, bigint>>;
 
 export const NOTHING: Amounts = { cpu: 0n, memory: 0n, stored: 0n, volume: 0n };
 
 const HOUR_NS = 3_600_000_000_000n;
 const GIB_HOUR = 1024n * 3_600_000n;
-const GB_MONTH = 1_000_000_000n * 2_592_000n;
+const GB_MONTH = 1_000_000_000n * 2_592_000_000n;
 
 /** Units of a meter that its rate is for. */
 const unitsPerRate: Amounts = { cpu: HOUR_NS, memory: GIB_HOUR, stored: GB_MONTH, volume: GIB_HOUR };
@@ -109,11 +112,11 @@ export type Plan = z.infer<typeof Plan>;
 export function amountsOf(plan: Plan): Amounts {
   const users = BigInt(plan.users);
   const awakeMs = exact(plan.awakeHours * 3_600_000);
-  const asleepSeconds = exact((plan.monthHours - plan.awakeHours) * 3600);
+  const asleepMs = exact((plan.monthHours - plan.awakeHours) * 3_600_000);
   return {
     cpu: users * exact(plan.cpu * 1e6) * awakeMs,
     memory: users * exact(plan.memoryGib * 1024) * awakeMs,
-    stored: users * exact(plan.storedGb * 1e9) * asleepSeconds,
+    stored: users * exact(plan.storedGb * 1e9) * asleepMs,
     volume: users * exact(plan.volumeGib * 1024) * exact(plan.monthHours * 3_600_000),
   };
 }

@@ -9,6 +9,8 @@ import {
   limits,
 } from "../contract/sandbox.ts";
 import type { DeletedSandbox, SandboxState } from "../contract/sandbox.ts";
+import { Usage as UsageSchema } from "../contract/usage.ts";
+import type { Usage } from "../contract/usage.ts";
 import { z } from "zod";
 import { parseBaseUrl } from "./credentials.ts";
 import { ConflictError, RouseError, ServiceUnavailableError, invalidArgument } from "./errors.ts";
@@ -96,6 +98,12 @@ export class Rouse {
   async hosts(options: RequestOptions = {}): Promise<Host[]> {
     const answer = await this.transport.json({ method: "GET", path: "/v1/hosts", ...options });
     return parseAnswer(HostList, answer).data;
+  }
+
+  /** What each sandbox used in a month (`2026-11`, UTC; the one under way unless given), and what it comes to. */
+  async usage(month?: string, options: RequestOptions = {}): Promise<Usage> {
+    const query = month === undefined ? {} : { month };
+    return parseAnswer(UsageSchema, await this.transport.json({ method: "GET", path: "/v1/usage", query, ...options }));
   }
 
   /** Whom the key belongs to. @throws AuthenticationError */

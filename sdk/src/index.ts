@@ -52,6 +52,7 @@ export type {
   RunEvent,
 } from "../contract/guest.ts";
 export type { Host } from "../contract/host.ts";
+export type { Usage, UsageLine } from "../contract/usage.ts";
 export type {
   Access,
   CreateSandbox,

@@ -123,9 +123,12 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
       "nohup python3 -m http.server 8123 --bind 127.0.0.1 >/dev/null 2>&1 & for i in $(seq 100); do python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8123))' 2>/dev/null && break; sleep 0.1; done",
     );
     expect(await driver.listening(id, 8123)).toBe("reachable");
-    const before = await driver.cpuTicks(id);
+    const [before, taken] = [await driver.cpuTicks(id), (await driver.stats(id)).cpuNs ?? 0n];
     await exec("end=$(( $(date +%s) + 2 )); while [ $(date +%s) -lt $end ]; do :; done");
     expect((await driver.cpuTicks(id)) - before).toBeGreaterThan(50);
+    const { cpuNs, storedBytes } = await driver.stats(id);
+    expect((cpuNs ?? 0n) - taken).toBeGreaterThan(500_000_000n);
+    expect(storedBytes).toBeGreaterThan(0);
   });
 
   it("boots from its disk: files stay, programs do not", async ({ expect }) => {
@@ -139,6 +142,7 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
     await driver.stop(id);
     await driver.stop(id);
     expect(await driver.inspect(id)).toEqual({ exists: true, running: false, memory: "none", depth: null });
+    expect((await driver.stats(id)).cpuNs).toBeNull();
     await expect(driver.wake(id, identity)).rejects.toMatchObject({
       code: "wake_failed",
       details: { memoryLost: true },

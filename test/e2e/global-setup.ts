@@ -22,7 +22,8 @@ declare module "vitest" {
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const stateDir = await mkdtemp(join(tmpdir(), "rouse-e2e-"));
-  const system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0 });
+  const env = { ROUSE_USAGE_SECONDS: "5" };
+  const system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, env });
   const { url, hostUrl, apiKey, home } = system;
   project.provide("system", { url, hostUrl, apiKey, stateDir, secretsFile: home.secretsFile });
   return async () => {

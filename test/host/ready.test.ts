@@ -81,6 +81,7 @@ describe("a woken machine", () => {
       adopt: async () => actual(),
       endpoint: async () => ({ host: "127.0.0.1", port: (app.address() as AddressInfo).port }),
       listening: async () => "reachable",
+      stats: async () => ({ cpuNs: null, storedBytes: 0 }),
       cpuTicks: async () => 0,
       onEnded: () => undefined,
       close: async () => undefined,

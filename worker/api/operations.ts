@@ -46,6 +46,7 @@ import {
   UpdateSandbox,
   WakeSandbox,
 } from "../../sdk/contract/sandbox.ts";
+import { Usage, UsageQuery } from "../../sdk/contract/usage.ts";
 import type { Operation } from "./operation.ts";
 
 const Empty = z.strictObject({});
@@ -58,7 +59,13 @@ const ID = `${S}/{id}`;
 const account: readonly Omit<Operation, "work">[] = [
   { method: "GET", path: "/v1/me", summary: "Who the key belongs to.", answer: Me },
   { method: "GET", path: "/v1/hosts", summary: "The hosts, and whether they are live.", answer: listOf(Host) },
-  { method: "GET", path: "/v1/usage", summary: "What was used. Not offered by this installation.", answer: "any" },
+  {
+    method: "GET",
+    path: "/v1/usage",
+    summary: "What the account's sandboxes used in a month, and what it comes to.",
+    query: UsageQuery,
+    answer: Usage,
+  },
 ];
 
 const sandboxes: readonly Omit<Operation, "work">[] = [

@@ -1,5 +1,6 @@
 /** What hosts tell the edge. */
 import { Hono } from "hono";
+import { accountObject } from "../../durable/account/api.ts";
 import { reportHost } from "../../durable/hosts/board-facade.ts";
 import { sandboxObject } from "../../durable/sandbox/api.ts";
 import { AccountName } from "../../sdk/contract/account.ts";
@@ -7,6 +8,7 @@ import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { parseOrFail } from "../../sdk/contract/errors.ts";
 import { Heartbeat, MachineEvent } from "../../sdk/contract/host.ts";
 import { labelOfId } from "../../sdk/contract/names.ts";
+import { UsageReports } from "../../sdk/contract/usage.ts";
 import { readJson } from "../api/input.ts";
 import { authenticateHost } from "../middleware/auth.ts";
 import { okOrThrow } from "./context.ts";
@@ -34,4 +36,14 @@ internal.post("/accounts/:account/machines/:id/events", async (c) => {
   const { value: event } = await readJson(MachineEvent, c.req.raw);
   okOrThrow(await sandboxObject(c.env.SANDBOX, account, label).machineEvent(id, event));
   return c.json({ ok: true });
+});
+
+internal.post("/usage", async (c) => {
+  const { value } = await readJson(UsageReports, c.req.raw);
+  const refused = await Promise.all(
+    Object.entries(Object.groupBy(value.reports, ({ account }) => account)).map(([account, reports = []]) =>
+      accountObject(c.env.ACCOUNT, account).recordUsage(reports),
+    ),
+  );
+  return c.json({ ok: true, refused: refused.reduce((sum, count) => sum + count, 0) });
 });

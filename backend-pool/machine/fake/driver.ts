@@ -12,7 +12,8 @@ import { fileURLToPath } from "node:url";
 import { RouseFailure } from "../../../sdk/contract/errors.ts";
 import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
 import type { Shape, SleepDepth } from "../../../sdk/contract/host.ts";
-import type { Actual, Driver, Endpoint, Identity, Listening, Woken } from "../driver.ts";
+import { allocatedBytes } from "../../paths.ts";
+import type { Actual, Driver, Endpoint, Identity, Listening, Stats, Woken } from "../driver.ts";
 
 const agentProgram = fileURLToPath(new URL("../../guest/main.ts", import.meta.url));
 
@@ -115,6 +116,11 @@ export class FakeDriver implements Driver {
       });
       socket.once("error", () => resolve("no"));
     });
+  }
+
+  async stats(id: string): Promise<Stats> {
+    const cpuNs = this.#machines.has(id) ? BigInt(await this.cpuTicks(id)) * 10_000_000n : null;
+    return { cpuNs, storedBytes: await allocatedBytes(this.#disk(id)) };
   }
 
   async cpuTicks(id: string): Promise<number> {

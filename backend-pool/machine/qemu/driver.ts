@@ -5,10 +5,10 @@ import { RouseFailure } from "../../../sdk/contract/errors.ts";
 import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
 import { Shape, type SleepDepth } from "../../../sdk/contract/host.ts";
 import type { Image } from "../../images/build.ts";
-import { exists } from "../../paths.ts";
+import { allocatedBytes, exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import { agentAnswers } from "../agent-client.ts";
-import type { Actual, Driver, Endpoint, Identity, Listening, Woken } from "../driver.ts";
+import type { Actual, Driver, Endpoint, Identity, Listening, Stats, Woken } from "../driver.ts";
 import { qemuArguments, type Accelerator } from "./command.ts";
 import { DEVICE_STATE, DISK, Golden, RAM, vmPaths, type GoldenOptions } from "./golden.ts";
 import { Vm, type VmPaths } from "./vm.ts";
@@ -235,6 +235,11 @@ export class QemuDriver implements Driver {
 
   listening(id: string, guestPort: number): Promise<Listening> {
     return this.#running(id).wire.listening(guestPort);
+  }
+
+  async stats(id: string): Promise<Stats> {
+    const [cpuNs, storedBytes] = await Promise.all([this.#vms.get(id)?.cpuNs() ?? null, allocatedBytes(this.#dir(id))]);
+    return { cpuNs, storedBytes };
   }
 
   cpuTicks(id: string): Promise<number> {

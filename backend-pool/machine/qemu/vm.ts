@@ -4,8 +4,11 @@ import { once } from "node:events";
 import { closeSync, constants, openSync } from "node:fs";
 import { open, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
+import { z } from "zod";
 import { connectUnix, Qmp, QmpError } from "./qmp.ts";
 import { Wire } from "./wire.ts";
+
+const CpuThreads = z.array(z.object({ "thread-id": z.int() }));
 
 /** Where a process keeps what is needed to take it up again. */
 export interface VmPaths {
@@ -28,6 +31,7 @@ export class Vm {
   readonly pid: number;
   readonly #paths: VmPaths;
   readonly #forwards = new Map<number, number>();
+  #cpuThreads: number[] | null = null;
   /** Guest state is in this process: it was booted or loaded. */
   loaded: boolean;
 
@@ -152,6 +156,17 @@ export class Vm {
     await this.qmp.execute("cont");
   }
 
+  /** CPU-nanoseconds that the virtual CPUs took since the process began; null when it is gone. */
+  async cpuNs(): Promise<bigint | null> {
+    try {
+      this.#cpuThreads ??= CpuThreads.parse(await this.qmp.execute("query-cpus-fast")).map((cpu) => cpu["thread-id"]);
+      const times = await Promise.all(this.#cpuThreads.map((thread) => threadNs(this.pid, thread)));
+      return times.reduce((sum, time) => sum + time, 0n);
+    } catch {
+      return null;
+    }
+  }
+
   /** A port on 127.0.0.1 that reaches the guest's port. */
   async forward(guestPort: number): Promise<number> {
     if (!this.#forwards.has(guestPort)) await this.forwardAll([guestPort]);
@@ -257,4 +272,10 @@ async function findQemu(qmpPath: string): Promise<number> {
   for (const name of await readdir("/proc"))
     if (/^\d+$/.test(name) && (await isQemu(Number(name), qmpPath))) return Number(name);
   return 0;
+}
+
+/** The first number of a thread's `schedstat` is the time it ran, in nanoseconds. */
+async function threadNs(pid: number, thread: number): Promise<bigint> {
+  const text = await readFile(`/proc/${pid}/task/${thread}/schedstat`, "utf8");
+  return BigInt(text.split(" ")[0] ?? "0");
 }

@@ -16,6 +16,7 @@ import { rm } from "./rm.ts";
 import { runCode } from "./run-code.ts";
 import { stop } from "./stop.ts";
 import { url } from "./url.ts";
+import { usage } from "./usage.ts";
 import { version } from "./version.ts";
 import { wake } from "./wake.ts";
 
@@ -34,6 +35,7 @@ export const commands: readonly Command[] = [
   restart,
   extend,
   rm,
+  usage,
   cost,
   doctor,
   version,

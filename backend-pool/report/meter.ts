@@ -1,0 +1,172 @@
+/**
+ * Meters machines: memory by the time they run, CPU by what their virtual CPUs took, storage by the time they rest.
+ * What is measured counts only once the edge has answered: a stretch in which it did not is free, whoever was at fault.
+ * Amounts are whole numbers and grow for as long as a generation lasts.
+ */
+import { add, NOTHING, type Amounts } from "../../sdk/contract/pricing.ts";
+import type { Stats } from "../machine/driver.ts";
+import type { JournalRow } from "../store/journal.ts";
+import type { UsageRow } from "../store/usage.ts";
+
+/** The edge did not answer for longer: what was measured since is dropped, milliseconds. */
+export const FREE_AFTER_MS = 20_000;
+
+interface Metered {
+  row: UsageRow;
+  /** `free`: on its way between the two, which costs nothing. */
+  mode: "runs" | "rests" | "free";
+  memoryMiB: number;
+  /** Until when the present mode is metered, milliseconds of the monotonic clock. */
+  at: number;
+  cpuNs: bigint | null;
+  storedBytes: number;
+  /** Measured since the edge last answered. */
+  unconfirmed: Amounts;
+}
+
+export class Meter {
+  readonly #put: (row: UsageRow) => void;
+  readonly #remove: (id: string, generation: number) => void;
+  readonly #now: () => number;
+  readonly #machines = new Map<string, Metered>();
+  /** Generations that are over and not reported in full. */
+  readonly #past = new Map<string, Metered>();
+  #answeredAt: number;
+
+  /** @param now milliseconds of a clock that never jumps */
+  constructor(
+    store: {
+      put: (row: UsageRow) => void;
+      remove: (id: string, generation: number) => void;
+      all: () => readonly UsageRow[];
+    },
+    now: () => number = () => performance.now(),
+  ) {
+    this.#put = (row) => store.put(row);
+    this.#remove = (id, generation) => store.remove(id, generation);
+    this.#now = now;
+    this.#answeredAt = now();
+    for (const row of store.all()) this.#past.set(keyOf(row), this.#metered(row, 0));
+  }
+
+  /** A machine's state, whenever it is committed. What its modes so far come to is settled first. */
+  observe(row: JournalRow): void {
+    let metered = this.#machines.get(row.id);
+    if (metered) this.#settle(metered);
+    if (metered && metered.row.generation !== row.generation) {
+      this.#end(metered);
+      metered = undefined;
+    }
+    if (!metered) {
+      const started = { id: row.id, account: row.account, generation: row.generation, amounts: NOTHING };
+      // After a restart of this host agent the generation goes on where it was.
+      const before = this.#past.get(keyOf(started));
+      metered = before ?? this.#metered({ ...started, sequence: 0, taken: 0, done: false }, row.shape.memoryMiB);
+      if (before) this.#past.delete(keyOf(started));
+      metered.row = { ...metered.row, done: false };
+      metered.memoryMiB = row.shape.memoryMiB;
+      metered.at = this.#now();
+      this.#machines.set(row.id, metered);
+    }
+    const mode =
+      row.state === "running" ? "runs" : row.state === "paused" || row.state === "stopped" ? "rests" : "free";
+    // CPU of a boot or a load is free: the next reading is where a run begins.
+    if (mode === "runs" && metered.mode !== "runs") metered.cpuNs = null;
+    metered.mode = mode;
+  }
+
+  /** Readings, taken now. */
+  sample(id: string, { cpuNs, storedBytes }: Stats): void {
+    const metered = this.#machines.get(id);
+    if (!metered) return;
+    this.#settle(metered);
+    metered.storedBytes = storedBytes;
+    const before = metered.cpuNs;
+    if (before !== null && cpuNs !== null && cpuNs > before && metered.mode !== "free")
+      metered.unconfirmed = add(metered.unconfirmed, { ...NOTHING, cpu: cpuNs - before });
+    metered.cpuNs = cpuNs;
+  }
+
+  /** The machine is gone; what it used is still reported. */
+  forget(id: string): void {
+    const metered = this.#machines.get(id);
+    if (!metered) return;
+    this.#settle(metered);
+    this.#end(metered);
+    this.#machines.delete(id);
+  }
+
+  /** The edge answered: what was measured since it last did counts, unless that was long ago. */
+  answered(): void {
+    const now = this.#now();
+    const free = now - this.#answeredAt > FREE_AFTER_MS;
+    this.#answeredAt = now;
+    for (const metered of [...this.#machines.values(), ...this.#past.values()]) {
+      this.#settle(metered);
+      const { unconfirmed, row } = metered;
+      metered.unconfirmed = NOTHING;
+      if (free || Object.values(unconfirmed).every((amount: bigint) => amount === 0n)) continue;
+      metered.row = { ...row, amounts: add(row.amounts, unconfirmed), sequence: row.sequence + 1 };
+      this.#put(metered.row);
+    }
+    for (const [key, metered] of this.#past) this.#drop(key, metered);
+  }
+
+  /** What the edge did not take yet. */
+  pending(): UsageRow[] {
+    return [...this.#machines.values(), ...this.#past.values()]
+      .map(({ row }) => row)
+      .filter((row) => row.sequence > row.taken);
+  }
+
+  /** The edge took a report. */
+  taken({ id, generation, sequence }: UsageRow): void {
+    const key = keyOf({ id, generation });
+    const past = this.#past.get(key);
+    const current = this.#machines.get(id);
+    const metered = past ?? (current?.row.generation === generation ? current : undefined);
+    if (!metered || metered.row.taken >= sequence) return;
+    metered.row = { ...metered.row, taken: sequence };
+    this.#put(metered.row);
+    if (past) this.#drop(key, past);
+  }
+
+  /** Meter the time since the last settling by the mode that it was in. */
+  #settle(metered: Metered): void {
+    const now = this.#now();
+    const ms = BigInt(Math.floor(now - metered.at));
+    if (ms <= 0n) return;
+    // Only whole milliseconds were metered; the rest is for the next time.
+    metered.at += Number(ms);
+    const amounts =
+      metered.mode === "runs"
+        ? { ...NOTHING, memory: BigInt(metered.memoryMiB) * ms }
+        : metered.mode === "rests"
+          ? { ...NOTHING, stored: BigInt(metered.storedBytes) * ms }
+          : NOTHING;
+    metered.unconfirmed = add(metered.unconfirmed, amounts);
+  }
+
+  #end(metered: Metered): void {
+    metered.mode = "free";
+    metered.row = { ...metered.row, done: true };
+    this.#past.set(keyOf(metered.row), metered);
+    if (metered.row.sequence > 0) this.#put(metered.row);
+  }
+
+  #drop(key: string, metered: Metered): void {
+    const { row, unconfirmed } = metered;
+    if (row.taken < row.sequence || Object.values(unconfirmed).some((amount: bigint) => amount > 0n)) return;
+    this.#past.delete(key);
+    this.#remove(row.id, row.generation);
+  }
+
+  #metered(row: UsageRow, memoryMiB: number): Metered {
+    const at = this.#now();
+    return { row, mode: "free", memoryMiB, at, cpuNs: null, storedBytes: 0, unconfirmed: NOTHING };
+  }
+}
+
+function keyOf({ id, generation }: { id: string; generation: number }): string {
+  return `${id} ${generation}`;
+}
