@@ -4,10 +4,13 @@ import { z } from "zod";
 import { Heartbeat, type Host } from "../../sdk/contract/host.ts";
 import { HOST_SILENT_MS } from "./placement.ts";
 
-const Entries = z.array(z.object({ seenAt: z.number(), json: z.string() }));
+const Entries = z.array(z.object({ seenAt: z.number(), json: z.string(), draining: z.boolean().optional() }));
+const Found = z.object({ found: z.boolean() });
 
 interface BoardStub {
   beat(hostId: string, json: string): Promise<unknown>;
+  drain(hostId: string, draining: boolean): Promise<unknown>;
+  remove(hostId: string): Promise<unknown>;
   list(): Promise<unknown>;
 }
 
@@ -18,11 +21,22 @@ export async function reportHost(board: DurableObjectNamespace, beat: Heartbeat)
 /** All hosts that reported lately, by id. */
 export async function listHosts(board: DurableObjectNamespace, now: number): Promise<Host[]> {
   const entries = Entries.parse(await stub(board).list());
-  return entries.map(({ seenAt, json }) => ({
+  return entries.map(({ seenAt, json, draining }) => ({
+    draining: draining === true,
     ...Heartbeat.parse(JSON.parse(json)),
     lastSeenAt: new Date(seenAt).toISOString(),
     live: now - seenAt <= HOST_SILENT_MS,
   }));
+}
+
+/** Let a host take new machines or not. false: there is no such host. */
+export async function drainHost(board: DurableObjectNamespace, hostId: string, draining: boolean): Promise<boolean> {
+  return Found.parse(await stub(board).drain(hostId, draining)).found;
+}
+
+/** false: there is no such host. */
+export async function removeHost(board: DurableObjectNamespace, hostId: string): Promise<boolean> {
+  return Found.parse(await stub(board).remove(hostId)).found;
 }
 
 /** Not to be returned from an async function: the proxy takes `then` for a method. */

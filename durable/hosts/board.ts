@@ -10,6 +10,8 @@ const FORGET_MS = 7 * 86_400_000;
 interface Entry {
   readonly seenAt: number;
   readonly json: string;
+  /** Takes no new machines. */
+  readonly draining?: boolean;
 }
 
 interface Persisting {
@@ -29,8 +31,24 @@ export class HostBoard extends Base {
   beat(hostId: string, json: string): { ok: true } {
     const now = Date.now();
     const kept = Object.entries(this.hosts).filter(([, entry]) => now - entry.seenAt < FORGET_MS);
-    this.hosts = { ...Object.fromEntries(kept), [hostId]: { seenAt: now, json } };
+    const draining = this.hosts[hostId]?.draining === true;
+    this.hosts = { ...Object.fromEntries(kept), [hostId]: { seenAt: now, json, draining } };
     return { ok: true };
+  }
+
+  /** Whether there is such a host. */
+  drain(hostId: string, draining: boolean): { found: boolean } {
+    const entry = this.hosts[hostId];
+    if (!entry) return { found: false };
+    this.hosts = { ...this.hosts, [hostId]: { ...entry, draining } };
+    return { found: true };
+  }
+
+  /** Forget a host. One that still reports is back with its next heartbeat. */
+  remove(hostId: string): { found: boolean } {
+    const { [hostId]: entry, ...others } = this.hosts;
+    this.hosts = others;
+    return { found: entry !== undefined };
   }
 
   list(): Entry[] {

@@ -177,15 +177,12 @@ export class Engine {
     if (record.life.state === "deleted") return { type: "purged" };
     if (record.life.state === "stopping") return { type: "stopped", generation: record.life.generation };
     const hosts = await listHosts(this.#env.HOSTS, Date.now());
-    const chosen = placeOn(hosts, record.shape);
-    if (!chosen) {
-      const images = [...new Set(hosts.flatMap((host) => (host.live ? host.images : [])))];
-      const failure: Failure =
-        images.length === 0
-          ? { code: "no_host", message: "No host is up.", retryAfterMs: 2000 }
-          : { code: "invalid_image", message: `No host has the image ${record.shape.image}.`, details: { images } };
+    const placement = placeOn(hosts, record.shape);
+    if ("failure" in placement) {
+      const { failure } = placement;
       return { type: "runFailed", generation: record.life.generation, memory: "none", nothingMade: true, failure };
     }
+    const chosen = placement.host;
     const current = this.record();
     // Deleted or stopped while the board was asked: then no host must learn of it.
     if (current?.id !== record.id || current.life.state !== record.life.state) {

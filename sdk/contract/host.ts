@@ -112,8 +112,16 @@ export const Heartbeat = z.object({
 export type Heartbeat = z.infer<typeof Heartbeat>;
 
 /** A row of `GET /v1/hosts`. */
-export const Host = Heartbeat.extend({ lastSeenAt: z.iso.datetime(), live: z.boolean() }).meta({ id: "Host" });
+export const Host = Heartbeat.extend({
+  lastSeenAt: z.iso.datetime(),
+  live: z.boolean(),
+  /** It takes no new machines; those it has run, sleep and wake on. */
+  draining: z.boolean(),
+}).meta({ id: "Host" });
 export type Host = z.infer<typeof Host>;
+
+/** `POST /v1/hosts/{host}:drain`. */
+export const DrainHost = z.strictObject({ draining: z.boolean().optional() }).meta({ id: "DrainHost" });
 
 /** `POST <edge>/internal/accounts/{account}/machines/{id}/events`, host secret: what the host noticed. At least once, any order. */
 export const MachineEvent = z.discriminatedUnion("type", [

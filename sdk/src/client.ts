@@ -100,6 +100,20 @@ export class Rouse {
     return parseAnswer(HostList, answer).data;
   }
 
+  /** Let a host take no new machines, or with `draining: false` take them again. What it has goes on. */
+  async drainHost(
+    hostId: string,
+    { draining = true, ...options }: RequestOptions & { draining?: boolean } = {},
+  ): Promise<Host> {
+    const path = `/v1/hosts/${encodeURIComponent(hostId)}:drain`;
+    return parseAnswer(HostSchema, await this.transport.json({ method: "POST", path, json: { draining }, ...options }));
+  }
+
+  /** Forget a host that does not report any more. @throws ConflictError when it still does */
+  async removeHost(hostId: string, options: RequestOptions = {}): Promise<void> {
+    await this.transport.json({ method: "DELETE", path: `/v1/hosts/${encodeURIComponent(hostId)}`, ...options });
+  }
+
   /** What each sandbox used in a month (`2026-11`, UTC; the one under way unless given), and what it comes to. */
   async usage(month?: string, options: RequestOptions = {}): Promise<Usage> {
     const query = month === undefined ? {} : { month };

@@ -314,6 +314,7 @@ describe("doctor", () => {
     paused: 2,
     lastSeenAt: "2031-01-02T03:05:00.000Z",
     live: true,
+    draining: false,
   };
   const me = {
     orgId: "default",

@@ -251,6 +251,7 @@ test("me and hosts", async () => {
     paused: 2,
     lastSeenAt: "2031-01-02T03:05:00.000Z",
     live: true,
+    draining: false,
   };
   server
     .on("GET /v1/me", (_request, reply) =>

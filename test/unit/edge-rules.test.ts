@@ -127,15 +127,51 @@ it("keeps what is meant for the edge from the program", () => {
   expect(socket.get("authorization")).toBe("Basic x");
 });
 
-it("places on the live host with the most free memory that has the image", () => {
+describe("placement", () => {
   const host = (hostId: string, freeMemoryMiB: number, change: Partial<Host> = {}) =>
-    ({ hostId, freeMemoryMiB, live: true, images: ["default"], ...change }) as Host;
+    ({
+      hostId,
+      freeMemoryMiB,
+      freeDiskMiB: 100_000,
+      live: true,
+      draining: false,
+      images: ["default"],
+      ...change,
+    }) as Host;
   const shape = { image: "default", vcpu: 1, memoryMiB: 256, diskMiB: 4096 };
-  expect(
-    placeOn([host("a", 1), host("b", 3), host("c", 9, { live: false }), host("d", 9, { images: ["x"] })], shape)
-      ?.hostId,
-  ).toBe("b");
-  expect(placeOn([], shape)).toBeNull();
+  const place = (hosts: readonly Host[], random?: () => number) => {
+    const placement = placeOn(hosts, shape, random);
+    return "host" in placement ? placement.host.hostId : placement.failure.code;
+  };
+
+  it("takes the host with the most free memory among those that can take the machine", () => {
+    const others = [
+      host("silent", 9000, { live: false }),
+      host("without the image", 9000, { images: ["x"] }),
+      host("draining", 9000, { draining: true }),
+      host("without disk", 9000, { freeDiskMiB: 100 }),
+    ];
+    expect(place([host("a", 1000), host("b", 3000), ...others])).toBe("b");
+    expect(place(others.slice(1))).toBe("no_capacity");
+    expect(place(others.slice(1, 2))).toBe("invalid_image");
+    expect(place(others.slice(0, 1))).toBe("no_host");
+    expect(place([host("small", 255)])).toBe("no_capacity");
+    expect(place([])).toBe("no_host");
+  });
+
+  it("spreads what many decide at once on the same board", () => {
+    const hosts = Array.from({ length: 100 }, (_, i) => host(`h${i}`, 10_000 + i));
+    let state = 1;
+    const random = () => (state = (state * 48_271) % 2_147_483_647) / 2_147_483_647;
+    const taken = new Map<string, number>();
+    for (let i = 0; i < 1000; i++) {
+      const chosen = place(hosts, random);
+      taken.set(chosen, (taken.get(chosen) ?? 0) + 1);
+    }
+    // All of them would take the last host; the best of three takes it three times in a hundred.
+    expect(Math.max(...taken.values())).toBeLessThan(80);
+    expect(taken.size).toBeGreaterThan(60);
+  });
 });
 
 it("reads its own cursors and no others", () => {

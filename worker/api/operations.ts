@@ -30,7 +30,7 @@ import {
   Upload,
   WriteStdin,
 } from "../../sdk/contract/guest.ts";
-import { Host } from "../../sdk/contract/host.ts";
+import { DrainHost, Host } from "../../sdk/contract/host.ts";
 import {
   CreatePreview,
   CreateSandbox,
@@ -59,6 +59,19 @@ const ID = `${S}/{id}`;
 const account: readonly Omit<Operation, "work">[] = [
   { method: "GET", path: "/v1/me", summary: "Who the key belongs to.", answer: Me },
   { method: "GET", path: "/v1/hosts", summary: "The hosts, and whether they are live.", answer: listOf(Host) },
+  {
+    method: "POST",
+    path: "/v1/hosts/{host}:drain",
+    summary: "Let a host take no new machines, or with draining false take them again.",
+    body: DrainHost,
+    answer: Host,
+  },
+  {
+    method: "DELETE",
+    path: "/v1/hosts/{host}",
+    summary: "Forget a host that does not report any more.",
+    answer: z.object({ hostId: z.string(), removed: z.literal(true) }),
+  },
   {
     method: "GET",
     path: "/v1/usage",

@@ -8,6 +8,7 @@ import { extend } from "./extend.ts";
 import { exec } from "./exec.ts";
 import { get } from "./get.ts";
 import { helpCommand } from "./help.ts";
+import { host } from "./host.ts";
 import { logs } from "./logs.ts";
 import { ls } from "./ls.ts";
 import { pause } from "./pause.ts";
@@ -37,6 +38,7 @@ export const commands: readonly Command[] = [
   rm,
   usage,
   cost,
+  host,
   doctor,
   version,
   helpCommand(() => commands),
