@@ -18,8 +18,10 @@ export interface LaunchOptions {
   readonly stateDir: string;
   /** 0: a free one. */
   readonly edgePort: number;
-  /** 0: a free one. */
+  /** 0: a free one. Further hosts take the ports after it. */
   readonly hostPort: number;
+  /** Host agents side by side on this machine; 1 unless said. */
+  readonly hosts?: number;
   /** More settings of the host agent (`config.ts`). */
   readonly env?: Record<string, string>;
   /** Restart a process that dies. */
@@ -35,6 +37,8 @@ export interface System {
   /** For tests: the processes, to be killed, and how to start them again. */
   readonly edge: Part;
   readonly host: Part;
+  /** All host agents, the one above first. */
+  readonly hosts: readonly Part[];
   /** Pause what runs, then end both. */
   stop(): Promise<void>;
 }
@@ -132,23 +136,36 @@ export async function launch(options: LaunchOptions): Promise<System> {
   const home = await openHome(options.homeDir);
   await mkdir(options.stateDir, { recursive: true, mode: 0o700 });
   const edgePort = options.edgePort || (await freePort());
-  const hostPort = options.hostPort || (await freePort());
   const env = {
     ROUSE_HOME: home.dir,
     ROUSE_STATE: options.stateDir,
     ROUSE_SECRETS_FILE: home.secretsFile,
     ROUSE_EDGE_LISTEN: `127.0.0.1:${edgePort}`,
     ROUSE_EDGE_URL: `http://127.0.0.1:${edgePort}`,
-    ROUSE_LISTEN: `127.0.0.1:${hostPort}`,
-    ROUSE_HOST_ID: "local",
     ...options.env,
   };
   const supervise = options.supervise ?? false;
   const edge = new Part("edge", program("edge-main.ts"), env, join(options.stateDir, "edge.log"), supervise);
-  const host = new Part("host agent", program("../main.ts"), env, join(options.stateDir, "host.log"), supervise);
+  const hostPart = async (n: number): Promise<Part> => {
+    const stateDir = n === 1 ? options.stateDir : join(options.stateDir, `host-${n}`);
+    await mkdir(stateDir, { recursive: true, mode: 0o700 });
+    const port = options.hostPort === 0 ? await freePort() : options.hostPort + n - 1;
+    const own = {
+      ROUSE_STATE: stateDir,
+      ROUSE_LISTEN: `127.0.0.1:${port}`,
+      ROUSE_HOST_ID: n === 1 ? "local" : `local-${n}`,
+    };
+    const name = n === 1 ? "host agent" : `host agent ${n}`;
+    return new Part(name, program("../main.ts"), { ...env, ...own }, join(stateDir, "host.log"), supervise);
+  };
+  const host = await hostPart(1);
+  const others = await Promise.all(Array.from({ length: (options.hosts ?? 1) - 1 }, (_, i) => hostPart(i + 2)));
+  const hosts = [host, ...others];
   try {
     // The host's first set-up takes minutes, the edge's start a second: side by side, and the host says when it is up.
     const [, about] = await Promise.all([edge.start(), host.start()]);
+    // They find the image that the first one made.
+    await Promise.all(others.map((other) => other.start()));
     return {
       home,
       url: `http://localhost:${edgePort}`,
@@ -157,13 +174,14 @@ export async function launch(options: LaunchOptions): Promise<System> {
       apiKey: home.secrets.apiKey,
       edge,
       host,
+      hosts,
       stop: async () => {
-        await host.stop();
+        await Promise.all(hosts.map((part) => part.stop()));
         await edge.stop();
       },
     };
   } catch (fault) {
-    await Promise.all([host.stop(), edge.stop()]);
+    await Promise.all([...hosts, edge].map((part) => part.stop()));
     throw fault;
   }
 }

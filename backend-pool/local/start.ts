@@ -1,10 +1,17 @@
-/** `npm start`: run the whole system on this machine, tell the story once, stay up. */
+/** `npm start [-- --hosts N]`: run the whole system on this machine, tell the story once, stay up. */
 import { join } from "node:path";
+import { parseArgs } from "node:util";
 import { defaultHome } from "../config.ts";
 import { publishKey } from "./home.ts";
 import { launch } from "./launcher.ts";
 import { tellStory } from "./story/tell.ts";
 
+const { values: flags } = parseArgs({ options: { hosts: { type: "string", default: "1" } } });
+const hosts = Number(flags.hosts);
+if (!Number.isInteger(hosts) || hosts < 1 || hosts > 16) {
+  console.error(`--hosts ${flags.hosts}: expected 1 to 16`);
+  process.exit(2);
+}
 const homeDir = defaultHome();
 const edgePort = Number(process.env["ROUSE_PORT"] ?? 8787);
 console.log("Rouse: named machines for agents. Starting ...");
@@ -13,6 +20,7 @@ const system = await launch({
   stateDir: join(homeDir, "state"),
   edgePort,
   hostPort: edgePort + 1,
+  hosts,
   supervise: true,
 });
 
@@ -28,7 +36,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
 
 const keyFile = await publishKey(system.home, system.url);
 console.log(
-  `Up at ${system.url} on ${system.accelerator === "kvm" ? "KVM" : "software emulation (fine for a try, not for production)"}.\n`,
+  `Up at ${system.url}${hosts > 1 ? ` with ${hosts} hosts` : ""} on ${system.accelerator === "kvm" ? "KVM" : "software emulation (fine for a try, not for production)"}.\n`,
 );
 try {
   await tellStory({ ...system, say: (line) => console.log(line) });
