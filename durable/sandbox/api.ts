@@ -82,6 +82,8 @@ export interface SandboxApi {
   /** `leaseSeconds`: the time limit of the run it begins; undefined for the sandbox's own. */
   wake(leaseSeconds: number | undefined, change: Change): Promise<SandboxAnswer>;
   extend(seconds: number, change: Change): Promise<SandboxAnswer>;
+  /** Keep awake under a name for so many seconds from now; 0 lets go of it. */
+  hold(name: string, seconds: number, change: Change): Promise<SandboxAnswer>;
   stop(change: Change): Promise<SandboxAnswer>;
   restart(change: Change): Promise<SandboxAnswer>;
   setRetention(days: number | null, change: Change): Promise<SandboxAnswer>;

@@ -8,6 +8,7 @@ import { accountObject } from "../account/api.ts";
 import { listHosts } from "../hosts/board-facade.ts";
 import { placeOn } from "../hosts/placement.ts";
 import { HostClient } from "./host-client.ts";
+import { heldUntil, idleSeconds } from "./holds.ts";
 import { hasStep, reduce, STEP_CHECK_MS, timersOf, type LifeEvent, type Outcome } from "./lifecycle.ts";
 import { toSandbox, type SandboxRecord } from "./record.ts";
 import { observed, runStep, unreachable } from "./step.ts";
@@ -87,6 +88,7 @@ export class Engine {
       this.timers.set("step", step);
       this.timers.set("retention", retention);
       this.timers.set("lease", lease);
+      this.timers.set("holds", heldUntil(record.holds, Date.now()));
       this.timers.set(
         "configure",
         record.configurePending && record.life.state === "running" ? Date.now() + CONFIGURE_RETRY_MS : null,
@@ -232,13 +234,13 @@ export class Engine {
     const body = {
       generation: record.life.generation,
       env: { ...record.env },
-      idlePauseSeconds: record.idlePauseSeconds,
+      idlePauseSeconds: idleSeconds(record, Date.now()),
     };
     const answer = await this.#host.act(record.host.url, record.id, "configure", body);
     const now = this.record();
     if (!answer.ok || now?.id !== record.id) return;
     // Changed again meanwhile: the newer settings are still to be told.
-    if (JSON.stringify([now.env, now.idlePauseSeconds]) === JSON.stringify([record.env, record.idlePauseSeconds])) {
+    if (JSON.stringify([now.env, idleSeconds(now, Date.now())]) === JSON.stringify([body.env, body.idlePauseSeconds])) {
       this.save({ ...now, configurePending: false });
     }
   }
@@ -308,6 +310,11 @@ export class Engine {
       case "lease":
         if (record && this.commit(record.id, { type: "leaseEnd" }).ok) await this.drive();
         return;
+      case "holds":
+        // The last hold is over: the host is told to watch for idleness again.
+        if (record)
+          this.save({ ...record, configurePending: record.life.state === "running" || record.configurePending });
+        return this.configure();
       case "outbox":
         return this.pushIndex();
       case "configure":

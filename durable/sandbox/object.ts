@@ -6,6 +6,7 @@ import { newSandboxId } from "../../sdk/contract/names.ts";
 import {
   defaults,
   Env as EnvSchema,
+  limits,
   type Access,
   type CreateSandbox,
   type DeletedSandbox,
@@ -27,6 +28,7 @@ import {
   type SandboxApi,
 } from "./api.ts";
 import { ANSWERS_KEPT_MS, Engine, urlParts } from "./engine.ts";
+import { activeHolds, idleSeconds } from "./holds.ts";
 import { isTransitional, type LifeEvent } from "./lifecycle.ts";
 import { Previews, visibilityOf, type PreviewResult } from "./previews.ts";
 import { newRecord, toDeleted, toSandbox, type SandboxRecord } from "./record.ts";
@@ -203,6 +205,21 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     });
   }
 
+  async hold(name: string, seconds: number, change: Change): Promise<SandboxAnswer> {
+    return this.#once(change, async (record) => {
+      const now = Date.now();
+      const { [name]: _, ...others } = activeHolds(record.holds, now);
+      if (seconds > 0 && Object.keys(others).length >= limits.holdsMax)
+        return refuse("quota_exceeded", `A sandbox has at most ${limits.holdsMax} holds.`, { max: limits.holdsMax });
+      const holds = seconds === 0 ? others : { ...others, [name]: now + seconds * 1000 };
+      const live = record.life.state === "running" || isTransitional(record.life.state);
+      this.#engine.save({ ...record, holds, configurePending: record.configurePending || live });
+      if (record.life.state === "running") await this.#engine.configure();
+      await this.#engine.indexed();
+      return this.get({ id: record.id });
+    });
+  }
+
   async stop(change: Change): Promise<SandboxAnswer> {
     return this.#once(change, (record) => this.#ask(record.id, { type: "stop" }, "stopped", change.holdMs));
   }
@@ -321,10 +338,10 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   async machineEvent(id: string, event: MachineEvent): Promise<Result<object>> {
     const found = this.#find(id);
     if (!found.ok) return found;
-    const { life, idlePauseSeconds } = found.record;
+    const { life } = found.record;
     if (event.generation !== life.generation) return { ok: true };
     if (event.type === "idle") {
-      if (life.state !== "running" || idlePauseSeconds === 0) return { ok: true };
+      if (life.state !== "running" || idleSeconds(found.record, Date.now()) === 0) return { ok: true };
       const outcome = this.#engine.commit(id, { type: "pause", reason: "idle" });
       this.#engine.background(this.#engine.drive());
       return outcome.ok ? { ok: true } : outcome;

@@ -9,6 +9,7 @@ import {
   type Sandbox,
 } from "../../sdk/contract/sandbox.ts";
 import { namedUrl, type UrlParts } from "../named-url.ts";
+import { activeHolds, type Holds } from "./holds.ts";
 import { newLease } from "./lease.ts";
 import { newLife, pausedExpiresAt, type Life } from "./lifecycle.ts";
 
@@ -21,6 +22,7 @@ export interface SandboxRecord {
   readonly env: Readonly<Record<string, string>>;
   readonly shape: Shape;
   readonly idlePauseSeconds: number;
+  readonly holds: Holds;
   readonly autoWake: boolean;
   readonly persistent: boolean;
   readonly access: Access;
@@ -52,6 +54,7 @@ export function newRecord(
       diskMiB: input.diskMiB ?? defaults.diskMiB,
     },
     idlePauseSeconds: input.idlePauseSeconds ?? defaults.idlePauseSeconds,
+    holds: {},
     autoWake: input.autoWake ?? true,
     persistent: input.persistent ?? false,
     access: input.access ?? "private",
@@ -90,6 +93,9 @@ export function toSandbox(record: SandboxRecord, urls: UrlParts): Sandbox {
     pausable: true,
     timeoutSeconds: life.lease.seconds,
     idlePauseSeconds: record.idlePauseSeconds,
+    holds: Object.entries(activeHolds(record.holds, Date.now()))
+      .map(([name, endsAt]) => ({ name, expiresAt: iso(endsAt) }))
+      .toSorted((a, b) => a.name.localeCompare(b.name)),
     autoWake: record.autoWake,
     persistent: record.persistent,
     access: record.access,

@@ -2,6 +2,7 @@
 import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
 import type { CreateMachine, Machine, PauseMachine, RunMachine } from "../../sdk/contract/host.ts";
 import type { HostAnswer, HostClient } from "./host-client.ts";
+import { idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./lifecycle.ts";
 import type { SandboxRecord } from "./record.ts";
 
@@ -31,7 +32,8 @@ function call(
 ): Promise<HostAnswer<Machine>> {
   const { id, life } = record;
   const { generation } = life;
-  const run = { generation, env: { ...record.env }, idlePauseSeconds: record.idlePauseSeconds } satisfies RunMachine;
+  const idlePauseSeconds = idleSeconds(record, Date.now());
+  const run = { generation, env: { ...record.env }, idlePauseSeconds } satisfies RunMachine;
   switch (life.state) {
     case "pausing":
       return host.act(

@@ -154,5 +154,6 @@ export class SandboxStore {
 /** A record of an earlier version, with what has come to records since. */
 function current(record: SandboxRecord): SandboxRecord {
   const { lease = newLease(0, "stop") } = record.life as Partial<Life>;
-  return { ...record, life: { ...record.life, lease } };
+  const { holds = {} } = record as Partial<SandboxRecord>;
+  return { ...record, holds, life: { ...record.life, lease } };
 }

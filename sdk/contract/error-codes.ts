@@ -38,6 +38,7 @@ const registry = {
   file_exists: { status: 409, hint: "Pass overwrite, or choose another path." },
   upload_incomplete: { status: 409, hint: "Send the chunks that are missing, then commit again." },
   process_limit: { status: 409, hint: "Stop some processes first." },
+  quota_exceeded: { status: 409, hint: "Give up something that counts towards the limit in details, and retry." },
   no_capacity: { status: 409, hint: "No host has room now; retry after the time given." },
   digest_mismatch: {
     status: 422,

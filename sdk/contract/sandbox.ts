@@ -28,6 +28,8 @@ export const limits = {
   /** Shortest time limit, and the furthest ahead that one may end, seconds. */
   leaseSecondsMin: 60,
   leaseSecondsMax: 86_400,
+  holdsMax: 32,
+  holdSecondsMax: 86_400,
   labelsMax: 32,
   envMax: 32,
   /** Bytes of all variable names and values together. */
@@ -180,6 +182,13 @@ export const ExtendSandbox = z
   .strictObject({ seconds: z.int().min(1).max(limits.leaseSecondsMax) })
   .meta({ id: "ExtendSandbox" });
 
+const HoldName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/, "a hold's name is 1-63 of A-Z a-z 0-9 . _ -");
+/** Keep awake under a name, `seconds` from now; the same name again moves the end. */
+export const HoldSandbox = z
+  .strictObject({ name: HoldName, seconds: z.int().min(1).max(limits.holdSecondsMax) })
+  .meta({ id: "HoldSandbox" });
+export const ReleaseSandbox = z.strictObject({ name: HoldName }).meta({ id: "ReleaseSandbox" });
+
 const Time = z.iso.datetime();
 
 /** `POST .../previews`: open a port to people without a key, by a signed expiring token or to everybody. */
@@ -254,6 +263,8 @@ export const Sandbox = z
     /** Time limit of each run; 0 for none. */
     timeoutSeconds: z.int(),
     idlePauseSeconds: z.int(),
+    /** What keeps it awake now, however idle it is. */
+    holds: z.array(z.object({ name: z.string(), expiresAt: Time })).optional(),
     autoWake: z.boolean(),
     persistent: z.boolean(),
     access: Access,

@@ -271,6 +271,19 @@ export class Sandbox {
     return this.#take(await this.#remote.post(":extend", { seconds }, options));
   }
 
+  /**
+   * Keep it awake for so many seconds from now, at most a day, however idle it is; `info.holds` shows what holds. The
+   * same name again moves the end. A hold neither wakes nor outlasts a pause that somebody asks for.
+   */
+  async hold(name: string, seconds: number, options: RequestOptions = {}): Promise<this> {
+    return this.#take(await this.#remote.post(":hold", { name, seconds }, options));
+  }
+
+  /** Let go of a hold. */
+  async release(name: string, options: RequestOptions = {}): Promise<this> {
+    return this.#take(await this.#remote.post(":release", { name }, options));
+  }
+
   /** Keep the paused state for so many days, 1 to 365; null goes back to the default of 30. */
   async setRetention(days: number | null, options: RequestOptions = {}): Promise<this> {
     return this.#take(await this.#remote.post(":retention", { days }, options));

@@ -7,7 +7,9 @@ import {
   CreateSandbox,
   ExtendSandbox,
   GetQuery,
+  HoldSandbox,
   ListQuery,
+  ReleaseSandbox,
   SetRetention,
   UpdateSandbox,
   WakeSandbox,
@@ -87,6 +89,12 @@ async function change(context: Context): Promise<Response> {
         return sandboxResponse(await object.wake(WakeSandbox.parse(body).timeoutSeconds, terms));
       case "extend":
         return sandboxResponse(await object.extend(ExtendSandbox.parse(body).seconds, terms));
+      case "hold": {
+        const { name, seconds } = HoldSandbox.parse(body);
+        return sandboxResponse(await object.hold(name, seconds, terms));
+      }
+      case "release":
+        return sandboxResponse(await object.hold(ReleaseSandbox.parse(body).name, 0, terms));
       case "stop":
         return sandboxResponse(await object.stop(terms));
       case "restart":

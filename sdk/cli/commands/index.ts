@@ -8,6 +8,7 @@ import { extend } from "./extend.ts";
 import { exec } from "./exec.ts";
 import { get } from "./get.ts";
 import { helpCommand } from "./help.ts";
+import { hold } from "./hold.ts";
 import { host } from "./host.ts";
 import { logs } from "./logs.ts";
 import { ls } from "./ls.ts";
@@ -35,6 +36,7 @@ export const commands: readonly Command[] = [
   stop,
   restart,
   extend,
+  hold,
   rm,
   usage,
   cost,
