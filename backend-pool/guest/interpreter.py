@@ -3,9 +3,9 @@
 Usage: interpreter.py FOLDER [--preload]; the folder is for the kernel's sockets.
 
 In:  {"op": "run", "code": str}, {"op": "prepare", "set": {name: str}, "unset": [name], "reseed": bool},
-     {"op": "interrupt"}; the end of stdin ends the kernel.
+     {"op": "warm"}, {"op": "interrupt"}; the end of stdin ends the kernel.
 Out: {"k": "ready", "pid": int} once; for each run {"k": "start", "n": int}, "stdout", "stderr", "result", "error",
-     then {"k": "done", "status": str, "n": int|null}; {"k": "prepared"}; {"k": "dead"} when the kernel is gone.
+     then {"k": "done", "status": str, "n": int|null}; {"k": "prepared"} after warm, too; {"k": "dead"} when the kernel is gone.
 
 It speaks the kernel's protocol itself: loading the full client takes longer than all the rest, and here it would have
 to poll. All waiting is one poll without a time limit, so an idle kernel costs an idle machine nothing.
@@ -26,11 +26,11 @@ import time
 
 import zmq
 
-# Loaded before any user code, so that importing them costs nothing, and what showing a table loads as well; no name of
-# theirs enters the user's namespace.
-PRELOAD = (
-    "[__import__(m) for m in ('numpy', 'pandas', 'matplotlib', 'matplotlib.pyplot')]"
-    " and get_ipython().display_formatter.format(__import__('pandas').DataFrame({'a': [1.5], 'b': ['x']})) and None"
+# Loaded before any user code, so that importing them costs nothing; no name of theirs enters the user's namespace.
+PRELOAD = "[__import__(m) for m in ('numpy', 'pandas', 'matplotlib', 'matplotlib.pyplot')] and None"
+# What showing a table loads besides; only for machines that others are made from, as it takes its time.
+WARM = (
+    "get_ipython().display_formatter.format(__import__('pandas').DataFrame({'a': [1.5], 'b': ['x']})) and None"
 )
 # A lambda, for the same reason.
 PREPARE = (
@@ -209,6 +209,8 @@ class Bridge:
             elif request["op"] == "prepare":
                 code = PREPARE % (request["set"], request["unset"], request["reseed"])
                 self.preparing = self.kernel.execute(code, True)
+            elif request["op"] == "warm":
+                self.preparing = self.kernel.execute(WARM, True)
             elif request["op"] == "interrupt" and self.current is not None:
                 self.interrupted = True
                 # A kernel that has not begun with the code ignores it: then it is sent once it has.

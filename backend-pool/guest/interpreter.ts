@@ -47,6 +47,11 @@ export class Interpreter {
     this.#preloaded = true;
   }
 
+  /** Warm the default context, where it was preloaded. */
+  async warm(): Promise<void> {
+    if (this.ready) await this.#context(DEFAULT_CONTEXT).warm();
+  }
+
   async run(call: Call): Promise<void> {
     const body = await readJson(call);
     const fields = new Fields(body);

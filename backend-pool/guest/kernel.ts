@@ -89,6 +89,16 @@ export class Kernel {
     return isNew;
   }
 
+  /** Load what showing results needs, in the order of the runs. */
+  warm(): Promise<void> {
+    const warmed = this.#tail.then(async () => {
+      await this.ensure();
+      await this.#silently({ op: "warm" });
+    });
+    this.#tail = warmed.catch(() => undefined);
+    return warmed;
+  }
+
   /** One run at a time, in the order they came. One that has not begun when its time is up never does. */
   run(run: Run): Promise<Execution> {
     const limit = new Limit(run.timeoutMs);
@@ -282,21 +292,27 @@ export class Kernel {
     const unset = Object.keys(this.#env).filter((name) => !Object.hasOwn(env, name));
     const reseed = identity !== this.#identity;
     if (Object.keys(set).length === 0 && unset.length === 0 && !reseed) return true;
-    const prepared = await new Promise<boolean>((resolve) => {
-      this.#listener = (event) => {
-        if (event.k === "prepared") resolve(true);
-        if (event.k === "dead") resolve(false);
-        return undefined;
-      };
-      this.#send({ op: "prepare", set, unset, reseed });
-      if (!this.#bridge) resolve(false);
-    });
-    this.#listener = null;
+    const prepared = await this.#silently({ op: "prepare", set, unset, reseed });
     if (prepared) {
       this.#env = env;
       this.#identity = identity;
     }
     return prepared;
+  }
+
+  /** Something that the user sees nothing of. false: the kernel died. */
+  async #silently(request: object): Promise<boolean> {
+    const done = await new Promise<boolean>((resolve) => {
+      this.#listener = (event) => {
+        if (event.k === "prepared") resolve(true);
+        if (event.k === "dead") resolve(false);
+        return undefined;
+      };
+      this.#send(request);
+      if (!this.#bridge) resolve(false);
+    });
+    this.#listener = null;
+    return done;
   }
 
   #send(request: object): void {

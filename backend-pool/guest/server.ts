@@ -137,6 +137,7 @@ function routesOf(agent: Agent): Record<string, Handler> {
     "POST /warm-up": async (call) => {
       const serve = (own: Processes) => agentServer({ ...agent, allowFrom: undefined, processes: own });
       await warmUp(serve, agent.home, agent.folder);
+      await interpreter.warm();
       sendJson(call, {});
     },
   };

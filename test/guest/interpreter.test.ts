@@ -337,6 +337,14 @@ test("a preloaded interpreter is told by facts once its libraries are loaded", a
     const first = Execution.parse((await ready.call("POST", "/interpreter:run", { body })).body);
     expect(first).toMatchObject({ contextStarted: false, executionCount: 1 });
     expect(mainText(first)).toBe("(True, False)");
+    // A warm-up counts as no execution, and leaves no name and no result.
+    expect((await ready.call("POST", "/warm-up", { body: {} })).status).toBe(200);
+    const seen = {
+      code: "[n for n in dir() if n[0] != '_' and n not in ('In', 'Out', 'exit', 'quit', 'open', 'get_ipython', 'sys')], len(Out)",
+    };
+    const second = Execution.parse((await ready.call("POST", "/interpreter:run", { body: seen })).body);
+    expect(second.executionCount).toBe(2);
+    expect(mainText(second)).toBe("([], 1)");
   } finally {
     await ready.stop();
   }

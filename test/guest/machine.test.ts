@@ -81,6 +81,11 @@ test("a copy of a machine tells the boot id that it was given after the agent be
   const given = join(folder, "boot-id");
   await writeFile(given, "11111111-2222-3333-4444-555555555555\n");
   const namespace = ["unshare", "--mount", "--propagation", "private"];
+  try {
+    execFileSync("unshare", [...namespace.slice(1), "true"], { stdio: "ignore" });
+  } catch {
+    context.skip("no mount namespace of its own here, such as below a chroot");
+  }
   const agent = await startBy([...namespace, process.execPath, main], folder, "--state", join(folder, "state"));
   try {
     const told = async () => GuestFacts.parse((await agent.call("GET", "/facts")).body).bootId;
