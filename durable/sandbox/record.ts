@@ -111,6 +111,7 @@ export function toSandbox(record: SandboxRecord, urls: UrlParts): Sandbox {
     endedAt: isoOrNull(life.endedAt),
     stopReason: life.stopReason,
     lastError: life.failure?.message ?? null,
+    lastPauseError: life.failure?.code === "pause_failed" ? life.failure.message : null,
     pausedAt: isoOrNull(life.pausedAt),
     pausedExpiresAt: isoOrNull(pausedExpiresAt(life)),
     memoryRestored: life.memoryRestored,

@@ -284,6 +284,8 @@ export const Sandbox = z
     stopReason: StopReason.nullable(),
     /** What the host said when the last action failed. */
     lastError: z.string().nullable(),
+    /** Why the last pause did not come about; the machine ran on. null once a later step worked. */
+    lastPauseError: z.string().nullable().optional(),
     pausedAt: Time.nullable(),
     pausedExpiresAt: Time.nullable(),
     /** false after a boot from disk where RAM was lost or given up; true after a wake; null before either. */

@@ -171,11 +171,10 @@ describe("pause and wake", () => {
       status: 502,
       body: { error: { code: "pause_failed", message: "disk is full" } },
     });
-    expect(await read(id)).toMatchObject({ state: "running", generation: 1, lastError: "disk is full" });
-    expect((await ask("POST", `/v1/sandboxes/${id}:pause`, {})).body).toMatchObject({
-      state: "paused",
-      lastError: null,
-    });
+    const failed = { state: "running", generation: 1, lastError: "disk is full", lastPauseError: "disk is full" };
+    expect(await read(id)).toMatchObject(failed);
+    const after = { state: "paused", lastError: null, lastPauseError: null };
+    expect((await ask("POST", `/v1/sandboxes/${id}:pause`, {})).body).toMatchObject(after);
   });
 
   it("stay paused when the wake fails, and wake at the next try", async () => {
