@@ -37,8 +37,7 @@ export class Reporter {
 
   /** Send heartbeats from now on. Resolves after the first try, whether the edge is there or not. */
   async start(): Promise<void> {
-    this.#beat = setInterval(() => void this.#sendHeartbeat(), HEARTBEAT_MS);
-    await this.#sendHeartbeat();
+    await this.#beatOn();
     await this.sendEvents();
   }
 
@@ -53,7 +52,7 @@ export class Reporter {
 
   close(): void {
     this.#closed = true;
-    clearInterval(this.#beat);
+    clearTimeout(this.#beat);
     clearTimeout(this.#retry);
   }
 
@@ -75,14 +74,22 @@ export class Reporter {
     }
   }
 
-  async #sendHeartbeat(): Promise<void> {
+  /** Beat now, and again: soon when the edge did not answer, as one that just starts. */
+  async #beatOn(): Promise<void> {
+    const answered = await this.#sendHeartbeat().catch(() => false);
+    if (!this.#closed) this.#beat = setTimeout(() => void this.#beatOn(), answered ? HEARTBEAT_MS : RETRY_MS);
+  }
+
+  /** Whether the edge answered. */
+  async #sendHeartbeat(): Promise<boolean> {
     const { heartbeat, meter, metering } = this.#options;
     const beat = await heartbeat();
     await metering.sample();
     const status = await this.#post(`/internal/hosts/${beat.hostId}/heartbeat`, beat);
-    if (status === null || status >= 300) return;
+    if (status === null || status >= 300) return false;
     meter.answered();
     if (performance.now() >= this.#usageAt) await this.sendUsage();
+    return true;
   }
 
   /** Tell what was used and not yet told. What the edge does not take is told again with the next. */
