@@ -107,11 +107,12 @@ export class Floor {
       // A connection that comes before the guest's network is up would be tried again only after seconds.
       await this.#up.promise;
       this.#port = await this.#forward(AGENT_PORT);
-      await this.firstByte("/facts");
+      // Attempts without a pause would take the guest's CPUs from its boot.
+      await this.firstByte("/facts", 50);
     });
   }
 
-  async firstByte(path = "/"): Promise<void> {
+  async firstByte(path = "/", retryMs = 1): Promise<void> {
     for (;;) {
       const done = await new Promise<boolean>((resolve) => {
         const req = get({ host: "127.0.0.1", port: this.#port, path, agent: false }, (res) => {
@@ -122,7 +123,7 @@ export class Floor {
         req.on("error", () => resolve(false));
       });
       if (done) return;
-      await tick();
+      await new Promise((resolve) => setTimeout(resolve, retryMs));
     }
   }
 
