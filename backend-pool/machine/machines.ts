@@ -329,7 +329,10 @@ export class Machines extends EventEmitter<MachinesEvents> {
   }
 
   async #afterFailedWake(held: Held): Promise<void> {
-    const actual = await this.#driver.inspect(held.row.id);
+    const { id } = held.row;
+    // It may run and yet not take its settings: then its RAM is worth keeping, and nothing may run on unseen.
+    if ((await this.#driver.inspect(id)).running) await this.#driver.pause(id).catch(() => this.#driver.stop(id));
+    const actual = await this.#driver.inspect(id);
     held.depth = actual.depth;
     if (actual.memory === "saved") this.#commit(held, { state: "paused" });
     else this.#commit(held, { state: "stopped", endReason: "wake_failed" });
@@ -358,14 +361,8 @@ export class Machines extends EventEmitter<MachinesEvents> {
   /** A run is intended: noted before anything is done for it. */
   #begin(held: Held, { generation, idlePauseSeconds }: RunMachine, change: Partial<JournalRow>): void {
     clearTimeout(held.settleTimer);
-    this.#commit(held, {
-      state: "waking",
-      generation,
-      idlePauseSeconds,
-      endReason: null,
-      pendingEvent: null,
-      ...change,
-    });
+    const waking = { state: "waking", endReason: null, pendingEvent: null } as const;
+    this.#commit(held, { ...waking, generation, idlePauseSeconds, ...change });
   }
 
   #running(held: Held, how: { memoryRestored: boolean }): void {

@@ -125,6 +125,17 @@ describe("a woken machine", () => {
     );
   });
 
+  it("that does not take new settings sleeps again, and the wake fails", async ({ expect }) => {
+    ready.resolve();
+    await machines.pause(id, { generation: 1 });
+    ready = Promise.withResolvers();
+    const wake = machines.wake(id, { generation: 2, env: { A: "1" }, idlePauseSeconds: 0 });
+    ready.reject(new RouseFailure("wake_failed", "The guest is silent."));
+    await expect(wake).rejects.toMatchObject({ code: "wake_failed" });
+    expect(asleep).toBe(true);
+    expect(machines.describe(id)).toMatchObject({ state: "paused", memory: "saved", generation: 2 });
+  });
+
   it("is paused only after it took up its run", async ({ expect }) => {
     const pause = machines.pause(id, { generation: 1 });
     await new Promise((resolve) => setTimeout(resolve, 20));
