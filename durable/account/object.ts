@@ -1,4 +1,4 @@
-/** The object of one account: its API keys, as hashes only, and the index of its sandboxes. */
+/** The object of one account: its API keys, as hashes only, the index of its sandboxes, and its books. */
 import { DurableObject } from "cloudflare:workers";
 import { DEFAULT_ACCOUNT, parseApiKey } from "../../sdk/contract/account.ts";
 import { defaultRates, ratesAt, RatesHistory, type Rates } from "../../sdk/contract/pricing.ts";
