@@ -77,7 +77,7 @@ export class Tunnel {
       const way = await this.#way(lease, target, repeatable);
       const leave = await this.#enter(lease, target, way, repeatable);
       if (res.destroyed) return leave(false);
-      const outcome = await this.#exchange(req, res, way, { repeatable, began, ready: lease.run.ready });
+      const { outcome, reason } = await this.#exchange(req, res, way, { repeatable, began, ready: lease.run.ready });
       leave(outcome === "done");
       if (outcome === "done") {
         if (target.port !== null) lease.answered.add(target.port);
@@ -88,7 +88,8 @@ export class Tunnel {
       if (!repeatable)
         throw new RouseFailure(
           "upstream_closed",
-          "The program in the sandbox closed the connection before it answered.",
+          `${target.port === null ? "The guest agent" : "The program in the sandbox"} closed the connection before it answered.`,
+          { details: { reason } },
         );
       await this.#awaitListener(lease, target, began);
     }
@@ -198,7 +199,7 @@ export class Tunnel {
     res: ServerResponse,
     way: Way,
     { repeatable, began, ready }: { repeatable: boolean; began: number; ready: Promise<void> },
-  ): Promise<"done" | "nothing"> {
+  ): Promise<{ outcome: "done" | "nothing"; reason: string | null }> {
     return new Promise((resolve, reject) => {
       const options: RequestOptions = {
         ...way.at,
@@ -224,15 +225,15 @@ export class Tunnel {
         answer.pipe(res);
         answer.on("error", () => res.destroy());
         answer.on("close", () => answer.complete || res.destroy());
-        resolve("done");
+        resolve({ outcome: "done", reason: null });
       });
-      upstream.on("error", () => {
+      upstream.on("error", (fault: NodeJS.ErrnoException) => {
         if (settled) res.destroy();
-        else resolve("nothing");
+        else resolve({ outcome: "nothing", reason: fault.code ?? null });
       });
       upstream.on("upgrade", (_answer, socket: Socket) => {
         socket.destroy();
-        resolve("nothing"); // it switched protocols unasked, which is no answer
+        resolve({ outcome: "nothing", reason: "upgrade" }); // it switched protocols unasked, which is no answer
       });
       res.once("close", () => upstream.destroy());
       // The connection opens while the guest is still taking up its run; bytes wait until it has.

@@ -5,7 +5,6 @@ import type { RouseError } from "./errors.ts";
 const FINAL_CODES = new Set([
   "unavailable",
   "guest_failed",
-  "upstream_closed",
   "port_not_listening",
   "start_failed",
   "wake_failed",
