@@ -3,10 +3,10 @@
  * What is measured counts only once the edge has answered: a stretch in which it did not is free, whoever was at fault.
  * Amounts are whole numbers and grow for as long as a generation lasts.
  */
-import { add, NOTHING, type Amounts } from "../../sdk/contract/pricing.ts";
+import { add, isNothing, NOTHING, type Amounts } from "../../sdk/contract/pricing.ts";
 import type { Stats } from "../machine/driver.ts";
 import type { JournalRow } from "../store/journal.ts";
-import type { UsageRow } from "../store/usage.ts";
+import type { UsageRow, UsageStore } from "../store/usage.ts";
 
 /** The edge did not answer for longer: what was measured since is dropped, milliseconds. */
 export const FREE_AFTER_MS = 20_000;
@@ -25,8 +25,7 @@ interface Metered {
 }
 
 export class Meter {
-  readonly #put: (row: UsageRow) => void;
-  readonly #remove: (id: string, generation: number) => void;
+  readonly #store: Pick<UsageStore, "put" | "remove" | "all">;
   readonly #now: () => number;
   readonly #machines = new Map<string, Metered>();
   /** Generations that are over and not reported in full. */
@@ -34,16 +33,8 @@ export class Meter {
   #answeredAt: number;
 
   /** @param now milliseconds of a clock that never jumps */
-  constructor(
-    store: {
-      put: (row: UsageRow) => void;
-      remove: (id: string, generation: number) => void;
-      all: () => readonly UsageRow[];
-    },
-    now: () => number = () => performance.now(),
-  ) {
-    this.#put = (row) => store.put(row);
-    this.#remove = (id, generation) => store.remove(id, generation);
+  constructor(store: Pick<UsageStore, "put" | "remove" | "all">, now: () => number = () => performance.now()) {
+    this.#store = store;
     this.#now = now;
     this.#answeredAt = now();
     for (const row of store.all()) this.#past.set(keyOf(row), this.#metered(row, 0));
@@ -105,9 +96,9 @@ export class Meter {
       this.#settle(metered);
       const { unconfirmed, row } = metered;
       metered.unconfirmed = NOTHING;
-      if (free || Object.values(unconfirmed).every((amount: bigint) => amount === 0n)) continue;
+      if (free || isNothing(unconfirmed)) continue;
       metered.row = { ...row, amounts: add(row.amounts, unconfirmed), sequence: row.sequence + 1 };
-      this.#put(metered.row);
+      this.#store.put(metered.row);
     }
     for (const [key, metered] of this.#past) this.#drop(key, metered);
   }
@@ -127,7 +118,7 @@ export class Meter {
     const metered = past ?? (current?.row.generation === generation ? current : undefined);
     if (!metered || metered.row.taken >= sequence) return;
     metered.row = { ...metered.row, taken: sequence };
-    this.#put(metered.row);
+    this.#store.put(metered.row);
     if (past) this.#drop(key, past);
   }
 
@@ -151,14 +142,14 @@ export class Meter {
     metered.mode = "free";
     metered.row = { ...metered.row, done: true };
     this.#past.set(keyOf(metered.row), metered);
-    if (metered.row.sequence > 0) this.#put(metered.row);
+    if (metered.row.sequence > 0) this.#store.put(metered.row);
   }
 
   #drop(key: string, metered: Metered): void {
     const { row, unconfirmed } = metered;
-    if (row.taken < row.sequence || Object.values(unconfirmed).some((amount: bigint) => amount > 0n)) return;
+    if (row.taken < row.sequence || !isNothing(unconfirmed)) return;
     this.#past.delete(key);
-    this.#remove(row.id, row.generation);
+    this.#store.remove(row.id, row.generation);
   }
 
   #metered(row: UsageRow, memoryMiB: number): Metered {

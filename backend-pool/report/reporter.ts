@@ -1,6 +1,6 @@
 /** Tells the edge that this host lives, and what its machines did. Tries until the edge takes note. */
 import type { Heartbeat } from "../../sdk/contract/host.ts";
-import { USAGE_BATCH, type UsageReport } from "../../sdk/contract/usage.ts";
+import { toDigits, USAGE_BATCH, type UsageReport } from "../../sdk/contract/usage.ts";
 import type { Machines } from "../machine/machines.ts";
 import type { UsageRow } from "../store/usage.ts";
 import type { Meter } from "./meter.ts";
@@ -122,6 +122,5 @@ export class Reporter {
 }
 
 function reportOf({ id, account, generation, sequence, amounts }: UsageRow): UsageReport {
-  const [cpu, memory, stored] = [amounts.cpu, amounts.memory, amounts.stored].map(String);
-  return { id, account, generation, sequence, cpu: cpu ?? "0", memory: memory ?? "0", stored: stored ?? "0" };
+  return { id, account, generation, sequence, ...toDigits(amounts) };
 }

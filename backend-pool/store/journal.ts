@@ -1,8 +1,9 @@
 /** What this host believes of its machines; survives the host agent. Holds no secret: environments stay in memory. */
-import { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import { z } from "zod";
 import { MachineEvent, MachineState, Shape } from "../../sdk/contract/host.ts";
 import { StopReason } from "../../sdk/contract/sandbox.ts";
+import { openDatabase } from "./database.ts";
 
 export const JournalRow = z.object({
   id: z.string(),
@@ -27,9 +28,7 @@ export class Journal {
   readonly #db: DatabaseSync;
 
   constructor(path: string) {
-    this.#db = new DatabaseSync(path);
-    // WAL with NORMAL keeps every committed row through the death of this process.
-    this.#db.exec("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA busy_timeout=5000;");
+    this.#db = openDatabase(path);
     this.#db.exec("CREATE TABLE IF NOT EXISTS machines (id TEXT PRIMARY KEY, row TEXT NOT NULL) STRICT");
   }
 

@@ -1,6 +1,8 @@
 /** What machines used so far, by generation; survives the host agent, and a generation goes once the edge has it. */
-import { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import type { Amounts } from "../../sdk/contract/pricing.ts";
+import { fromDigits, toDigits } from "../../sdk/contract/usage.ts";
+import { openDatabase } from "./database.ts";
 
 /** One generation of one machine. */
 export interface UsageRow {
@@ -20,8 +22,7 @@ export class UsageStore {
   readonly #db: DatabaseSync;
 
   constructor(path: string) {
-    this.#db = new DatabaseSync(path);
-    this.#db.exec("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA busy_timeout=5000;");
+    this.#db = openDatabase(path);
     this.#db.exec(`CREATE TABLE IF NOT EXISTS usage (
       id TEXT NOT NULL, generation INTEGER NOT NULL, account TEXT NOT NULL,
       cpu TEXT NOT NULL, memory TEXT NOT NULL, stored TEXT NOT NULL,
@@ -31,22 +32,13 @@ export class UsageStore {
   }
 
   put({ id, account, generation, amounts, sequence, taken, done }: UsageRow): void {
+    const { cpu, memory, stored } = toDigits(amounts);
     this.#db
       .prepare(
         `INSERT OR REPLACE INTO usage (id, generation, account, cpu, memory, stored, sequence, taken, done)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       )
-      .run(
-        id,
-        generation,
-        account,
-        String(amounts.cpu),
-        String(amounts.memory),
-        String(amounts.stored),
-        sequence,
-        taken,
-        Number(done),
-      );
+      .run(id, generation, account, cpu, memory, stored, sequence, taken, Number(done));
   }
 
   remove(id: string, generation: number): void {
@@ -61,12 +53,11 @@ export class UsageStore {
         id: String(row["id"]),
         account: String(row["account"]),
         generation: Number(row["generation"]),
-        amounts: {
-          cpu: BigInt(String(row["cpu"])),
-          memory: BigInt(String(row["memory"])),
-          stored: BigInt(String(row["stored"])),
-          volume: 0n,
-        },
+        amounts: fromDigits({
+          cpu: String(row["cpu"]),
+          memory: String(row["memory"]),
+          stored: String(row["stored"]),
+        }),
         sequence: Number(row["sequence"]),
         taken: Number(row["taken"]),
         done: Number(row["done"]) === 1,

@@ -1,12 +1,9 @@
 /** The account's books as tables: entries are only ever added, the rest sums them up. */
 import { add, NOTHING, Rates, type Amounts } from "../../sdk/contract/pricing.ts";
+import { fromDigits, toDigits, type AmountDigits } from "../../sdk/contract/usage.ts";
 import type { Booked } from "./ledger.ts";
 
-interface AmountRow extends Record<string, SqlStorageValue> {
-  cpu: string;
-  memory: string;
-  stored: string;
-}
+type AmountRow = AmountDigits & Record<string, SqlStorageValue>;
 
 /** Where an entry belongs. */
 export interface Entry {
@@ -38,7 +35,7 @@ export class Books {
         generation,
       )
       .toArray();
-    return row ? { sequence: row.sequence, amounts: amountsOf(row) } : null;
+    return row ? { sequence: row.sequence, amounts: fromDigits(row) } : null;
   }
 
   /** All or nothing. */
@@ -59,14 +56,18 @@ export class Books {
     });
   }
 
-  /** The rates of a sandbox; `now` are kept for one that has none yet. */
-  ratesOf(sandboxId: string, now: Rates, at: number): Rates {
+  /** Keep the rates of a sandbox that has none yet. */
+  keepRates(sandboxId: string, rates: Rates, at: number): void {
     this.#sql.exec(
       "INSERT OR IGNORE INTO metered (sandbox_id, rates, since) VALUES (?, ?, ?)",
       sandboxId,
-      JSON.stringify(now),
+      JSON.stringify(rates),
       at,
     );
+  }
+
+  /** The rates of a sandbox that something is booked of. */
+  ratesOf(sandboxId: string): Rates {
     const { rates } = this.#sql
       .exec<{ rates: string }>("SELECT rates FROM metered WHERE sandbox_id = ?", sandboxId)
       .one();
@@ -78,21 +79,19 @@ export class Books {
     return this.#sql
       .exec<AmountRow & { sandbox_id: string }>("SELECT * FROM months WHERE month = ? ORDER BY sandbox_id", month)
       .toArray()
-      .map((row) => ({ sandboxId: row.sandbox_id, amounts: amountsOf(row) }));
+      .map((row) => ({ sandboxId: row.sandbox_id, amounts: fromDigits(row) }));
   }
 
   #monthOf(month: string, sandboxId: string): Amounts {
     const [row] = this.#sql
       .exec<AmountRow>("SELECT cpu, memory, stored FROM months WHERE month = ? AND sandbox_id = ?", month, sandboxId)
       .toArray();
-    return row ? amountsOf(row) : NOTHING;
+    return row ? fromDigits(row) : NOTHING;
   }
 }
 
-function digits({ cpu, memory, stored }: Amounts): string[] {
-  return [cpu, memory, stored].map(String);
-}
-
-function amountsOf({ cpu, memory, stored }: AmountRow): Amounts {
-  return { cpu: BigInt(cpu), memory: BigInt(memory), stored: BigInt(stored), volume: 0n };
+/** In the order of the tables' columns. */
+function digits(amounts: Amounts): string[] {
+  const { cpu, memory, stored } = toDigits(amounts);
+  return [cpu, memory, stored];
 }

@@ -1,6 +1,6 @@
 /** What reports of hosts add to an account's books, and what it comes to. Pure. */
 import { meters, priceOf, type Amounts, type Rates } from "../../sdk/contract/pricing.ts";
-import type { UsageLine } from "../../sdk/contract/usage.ts";
+import { toDigits, type UsageLine } from "../../sdk/contract/usage.ts";
 
 /** The newest report of a generation that was booked. */
 export interface Booked {
@@ -30,15 +30,13 @@ export function monthOf(at: number): string {
 }
 
 /** A sandbox's month, priced: each meter is rounded once. */
-export function lineOf(sandboxId: string, { cpu, memory, stored }: Amounts, rates: Rates): UsageLine {
-  const cpuMicros = Number(priceOf("cpu", cpu, rates));
-  const memoryMicros = Number(priceOf("memory", memory, rates));
-  const storedMicros = Number(priceOf("stored", stored, rates));
+export function lineOf(sandboxId: string, amounts: Amounts, rates: Rates): UsageLine {
+  const cpuMicros = Number(priceOf("cpu", amounts.cpu, rates));
+  const memoryMicros = Number(priceOf("memory", amounts.memory, rates));
+  const storedMicros = Number(priceOf("stored", amounts.stored, rates));
   return {
     sandboxId,
-    cpu: String(cpu),
-    memory: String(memory),
-    stored: String(stored),
+    ...toDigits(amounts),
     cpuMicros,
     memoryMicros,
     storedMicros,

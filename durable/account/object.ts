@@ -3,7 +3,7 @@ import { DurableObject } from "cloudflare:workers";
 import { DEFAULT_ACCOUNT, parseApiKey } from "../../sdk/contract/account.ts";
 import { defaultRates, ratesAt, RatesHistory, type Rates } from "../../sdk/contract/pricing.ts";
 import { limits, type ListQuery, type SandboxList } from "../../sdk/contract/sandbox.ts";
-import { amountsOfReport, type Usage, type UsageReport } from "../../sdk/contract/usage.ts";
+import { fromDigits, type Usage, type UsageReport } from "../../sdk/contract/usage.ts";
 import { equalHashes, sha256Hex } from "../hash.ts";
 import type { AccountApi, Summary } from "./api.ts";
 import { Books } from "./books.ts";
@@ -45,33 +45,30 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
 
   async recordUsage(reports: readonly UsageReport[]): Promise<number> {
     const at = Date.now();
-    const books = this.#openBooks();
+    this.#store ??= AccountStore.create(this.ctx.storage);
+    const books = new Books(this.ctx.storage);
+    const rates = ratesAt(this.#rates(), at);
     let refused = 0;
     for (const report of reports) {
       const { id: sandboxId, generation, sequence } = report;
-      const total = amountsOfReport(report);
+      const total = fromDigits(report);
       const added = addedBy(books.booked(sandboxId, generation), { sequence, amounts: total });
       if (added === null) refused++;
       if (added === null || added === "nothing") continue;
-      books.ratesOf(sandboxId, ratesAt(this.#rates(), at), at);
+      books.keepRates(sandboxId, rates, at);
       books.append({ sandboxId, generation, sequence, at, month: monthOf(at), added, total });
     }
     return refused;
   }
 
   async usage(month: string | undefined): Promise<Usage> {
-    const now = Date.now();
-    const which = month ?? monthOf(now);
-    const books = this.#store ? this.#openBooks() : null;
-    const lines = (books?.month(which) ?? []).map(({ sandboxId, amounts }) =>
-      lineOf(sandboxId, amounts, books?.ratesOf(sandboxId, ratesAt(this.#rates(), now), now) ?? defaultRates),
-    );
+    const which = month ?? monthOf(Date.now());
+    if (!this.#store) return { month: which, lines: [], totalMicros: 0 };
+    const books = new Books(this.ctx.storage);
+    const lines = books
+      .month(which)
+      .map(({ sandboxId, amounts }) => lineOf(sandboxId, amounts, books.ratesOf(sandboxId)));
     return { month: which, lines, totalMicros: lines.reduce((sum, line) => sum + line.totalMicros, 0) };
-  }
-
-  #openBooks(): Books {
-    this.#store ??= AccountStore.create(this.ctx.storage);
-    return new Books(this.ctx.storage);
   }
 
   /** Of the installation, oldest first. */

@@ -1,19 +1,17 @@
 /** The time limit of a sandbox's runs, and what comes at its end. Pure. */
-import { limits } from "../../sdk/contract/sandbox.ts";
-
-export type LeaseEnd = "stop" | "pause" | "delete";
+import { limits, type OnLeaseEnd } from "../../sdk/contract/sandbox.ts";
 
 export interface Lease {
   /** Seconds that a run may last, busy or not; 0: no limit. */
   readonly seconds: number;
-  readonly onEnd: LeaseEnd;
+  readonly onEnd: OnLeaseEnd;
   /** What the wake under way asked for instead of `seconds`; null for nothing. */
   readonly asked: number | null;
   /** When the run ends, Unix milliseconds; kept over a pause, in which nothing ends. null: never. */
   readonly endsAt: number | null;
 }
 
-export function newLease(seconds: number, onEnd: LeaseEnd): Lease {
+export function newLease(seconds: number, onEnd: OnLeaseEnd): Lease {
   return { seconds, onEnd, asked: null, endsAt: null };
 }
 

@@ -100,6 +100,11 @@ export function isTransitional(state: SandboxState): boolean {
   return state === "starting" || state === "resuming" || state === "pausing" || state === "stopping";
 }
 
+/** A host has the machine's settings, or is being given them: it must learn of new ones. */
+export function isLive(state: SandboxState): boolean {
+  return state === "running" || isTransitional(state);
+}
+
 /** Whether a host call is due. */
 export function hasStep(life: Life): boolean {
   return isTransitional(life.state) || (life.state === "deleted" && life.purgePending);
@@ -229,8 +234,10 @@ const stoppedAlready = (life: Life): Failure =>
 const asking = (life: Life, seconds: number | undefined): Partial<Life> =>
   seconds === undefined ? {} : { lease: { ...life.lease, asked: seconds } };
 
-const extend = (life: Life, event: { seconds: number }, now: number): Life =>
-  life.lease.endsAt === null ? life : { ...life, lease: extended(life.lease, event.seconds, now) };
+const extend = (life: Life, event: { seconds: number }, now: number): Life => {
+  const lease = extended(life.lease, event.seconds, now);
+  return lease === life.lease ? life : { ...life, lease };
+};
 
 /** The time is up, whatever goes on in the machine. */
 const endLease = (life: Life, _event: LifeEvent, now: number): Life => {

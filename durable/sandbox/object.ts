@@ -29,7 +29,7 @@ import {
 } from "./api.ts";
 import { ANSWERS_KEPT_MS, Engine, urlParts } from "./engine.ts";
 import { activeHolds, idleSeconds } from "./holds.ts";
-import { isTransitional, type LifeEvent } from "./lifecycle.ts";
+import { isLive, isTransitional, type LifeEvent } from "./lifecycle.ts";
 import { Previews, visibilityOf, type PreviewResult } from "./previews.ts";
 import { newRecord, toDeleted, toSandbox, type SandboxRecord } from "./record.ts";
 import type { SandboxStore } from "./store.ts";
@@ -161,7 +161,6 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
         );
       }
       const told = input.env !== undefined || input.idlePauseSeconds !== undefined;
-      const live = record.life.state === "running" || isTransitional(record.life.state);
       const closing = input.access === "private" && record.access === "public";
       this.#engine.save({
         ...record,
@@ -172,7 +171,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
         access: input.access ?? record.access,
         accessVersion: record.accessVersion + (closing ? 1 : 0),
         persistent: input.persistent ?? record.persistent,
-        configurePending: record.configurePending || (told && live),
+        configurePending: record.configurePending || (told && isLive(record.life.state)),
       });
       if (told && record.life.state === "running") await this.#engine.configure();
       await this.#engine.indexed();
@@ -212,8 +211,11 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
       if (seconds > 0 && Object.keys(others).length >= limits.holdsMax)
         return refuse("quota_exceeded", `A sandbox has at most ${limits.holdsMax} holds.`, { max: limits.holdsMax });
       const holds = seconds === 0 ? others : { ...others, [name]: now + seconds * 1000 };
-      const live = record.life.state === "running" || isTransitional(record.life.state);
-      this.#engine.save({ ...record, holds, configurePending: record.configurePending || live });
+      this.#engine.save({
+        ...record,
+        holds,
+        configurePending: record.configurePending || isLive(record.life.state),
+      });
       if (record.life.state === "running") await this.#engine.configure();
       await this.#engine.indexed();
       return this.get({ id: record.id });

@@ -41,6 +41,10 @@ export type Amounts = Readonly<Record<Meter, bigint>>;
 
 export const NOTHING: Amounts = { cpu: 0n, memory: 0n, stored: 0n, volume: 0n };
 
+export function isNothing(amounts: Amounts): boolean {
+  return meters.every((meter) => amounts[meter] === 0n);
+}
+
 const HOUR_NS = 3_600_000_000_000n;
 const GIB_HOUR = 1024n * 3_600_000n;
 const GB_MONTH = 1_000_000_000n * 2_592_000_000n;

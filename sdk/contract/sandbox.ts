@@ -105,6 +105,7 @@ const LeaseSeconds = z
     `0 (no limit), or ${limits.leaseSecondsMin} to ${limits.leaseSecondsMax}`,
   );
 export const OnLeaseEnd = z.enum(["stop", "pause", "delete"]);
+export type OnLeaseEnd = z.infer<typeof OnLeaseEnd>;
 
 /** Who may reach the named URL: holders of an API key or link token, or everybody. */
 export const Access = z.enum(["private", "public"]);

@@ -30,8 +30,19 @@ export const USAGE_BATCH = 500;
 /** `POST <edge>/internal/usage`, host secret. At least once, any order. */
 export const UsageReports = z.object({ reports: z.array(UsageReport).max(USAGE_BATCH) });
 
-export function amountsOfReport(report: UsageReport): Amounts {
-  return { cpu: BigInt(report.cpu), memory: BigInt(report.memory), stored: BigInt(report.stored), volume: 0n };
+/** Amounts as they travel and are stored: whole numbers past 2^53 are digits there. */
+export interface AmountDigits {
+  readonly cpu: string;
+  readonly memory: string;
+  readonly stored: string;
+}
+
+export function fromDigits({ cpu, memory, stored }: AmountDigits): Amounts {
+  return { cpu: BigInt(cpu), memory: BigInt(memory), stored: BigInt(stored), volume: 0n };
+}
+
+export function toDigits({ cpu, memory, stored }: Amounts): AmountDigits {
+  return { cpu: String(cpu), memory: String(memory), stored: String(stored) };
 }
 
 export const Month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/, "a month such as 2026-11");
