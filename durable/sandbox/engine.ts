@@ -9,7 +9,7 @@ import { listHosts } from "../hosts/board-facade.ts";
 import { placeOn } from "../hosts/placement.ts";
 import { HostClient } from "./host-client.ts";
 import { heldUntil, idleSeconds } from "./holds.ts";
-import { hasStep, reduce, STEP_CHECK_MS, timersOf, type LifeEvent, type Outcome } from "./lifecycle.ts";
+import { hasStep, isLive, reduce, STEP_CHECK_MS, timersOf, type LifeEvent, type Outcome } from "./lifecycle.ts";
 import { toSandbox, type SandboxRecord } from "./record.ts";
 import { observed, runStep, unreachable } from "./step.ts";
 import { SandboxStore } from "./store.ts";
@@ -312,8 +312,7 @@ export class Engine {
         return;
       case "holds":
         // The last hold is over: the host is told to watch for idleness again.
-        if (record)
-          this.save({ ...record, configurePending: record.life.state === "running" || record.configurePending });
+        if (record) this.save({ ...record, configurePending: record.configurePending || isLive(record.life.state) });
         return this.configure();
       case "outbox":
         return this.pushIndex();

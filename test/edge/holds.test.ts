@@ -37,6 +37,24 @@ describe("a hold", () => {
     await vi.waitFor(async () => expect((await read(id)).state).toBe("paused"));
   });
 
+  it("that ends while a wake is under way does not keep the new run awake", async () => {
+    const { id, name } = await paused({ idlePauseSeconds: 60 });
+    await hold(id, "short", 60);
+    await fake.plan({ label: name, action: "wake", hold: true });
+    const waking = ask("POST", `/v1/sandboxes/${id}:wake`, {});
+    await vi.waitFor(async () => expect((await read(id)).state).toBe("resuming"));
+    vi.useFakeTimers({ toFake: ["Date"] });
+    try {
+      vi.setSystemTime(Date.now() + 61_000);
+      await runDurableObjectAlarm(stubOf(name));
+      await fake.release(name);
+      await waking;
+      await vi.waitFor(async () => expect((await fake.settings(id))?.idlePauseSeconds).toBe(60));
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
   it("is let go of by its name, and of another one nothing changes", async () => {
     const { id } = await created({ idlePauseSeconds: 60 });
     await hold(id, "build", 600);
