@@ -1,8 +1,9 @@
 /** Settings of a host agent, from the environment; all faults are reported together. */
 import { readFileSync } from "node:fs";
-import { homedir, hostname } from "node:os";
+import { homedir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
+import { HostSecrets, parseHostKey } from "../sdk/contract/host-secrets.ts";
 
 const seconds = z.coerce.number().min(0);
 
@@ -15,15 +16,11 @@ const Environment = z.object({
   /** How the edge reaches it. Default: http at the listening address. */
   ROUSE_HOST_URL: z.url().optional(),
   ROUSE_EDGE_URL: z.url().default("http://127.0.0.1:8787"),
-  ROUSE_HOST_ID: z
-    .string()
-    .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, "1-63 of a-z 0-9 -")
-    .optional(),
   /** Folder of everything that lasts: images, machines, journal. */
   ROUSE_HOME: z.string().optional(),
   /** Folder of this host's machines and journal. Default: `state` in ROUSE_HOME. */
   ROUSE_STATE: z.string().optional(),
-  /** JSON file, mode 0600: `{"hostSecret", "signingSecret"}`. Secrets never stand in the environment or in argv. */
+  /** JSON file, mode 0600 (`HostSecrets`), as `rouse host add` prints it. Secrets never stand in the environment or in argv. */
   ROUSE_SECRETS_FILE: z.string(),
   ROUSE_DRIVER: z.enum(["qemu", "fake"]).default("qemu"),
   /** `tcg` forbids KVM. */
@@ -36,9 +33,7 @@ const Environment = z.object({
   ROUSE_USAGE_SECONDS: seconds.default(60),
 });
 
-const Secrets = z.object({ hostSecret: z.string().min(32), signingSecret: z.string().min(32) });
-
-export interface Config {
+export interface Config extends HostSecrets {
   readonly listen: { readonly host: string; readonly port: number };
   readonly hostUrl: string | null;
   readonly edgeUrl: string;
@@ -51,8 +46,6 @@ export interface Config {
   readonly prestartedSeconds: number;
   readonly spares: number;
   readonly usageSeconds: number;
-  readonly hostSecret: string;
-  readonly signingSecret: string;
 }
 
 /** The folder that holds everything lasting when nothing else is said. */
@@ -65,19 +58,15 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const parsed = Environment.safeParse(env);
   if (!parsed.success) throw new Error(`The host agent's settings are not valid:\n${z.prettifyError(parsed.error)}`);
   const set = parsed.data;
-  const secrets = Secrets.parse(JSON.parse(readFileSync(set.ROUSE_SECRETS_FILE, "utf8")));
+  const secrets = HostSecrets.parse(JSON.parse(readFileSync(set.ROUSE_SECRETS_FILE, "utf8")));
   const home = set.ROUSE_HOME ?? defaultHome(env);
   const [host, port] = set.ROUSE_LISTEN.split(":");
   return {
     listen: { host: host ?? "127.0.0.1", port: Number(port) },
     hostUrl: set.ROUSE_HOST_URL ?? null,
     edgeUrl: set.ROUSE_EDGE_URL.replace(/\/$/, ""),
-    hostId:
-      set.ROUSE_HOST_ID ??
-      hostname()
-        .toLowerCase()
-        .replace(/[^a-z0-9-]/g, "-")
-        .slice(0, 63),
+    // The key says whose it is.
+    hostId: parseHostKey(secrets.hostKey)?.hostId ?? "",
     imagesDir: join(home, "images"),
     stateDir: set.ROUSE_STATE ?? join(home, "state"),
     driver: set.ROUSE_DRIVER,

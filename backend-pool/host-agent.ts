@@ -10,6 +10,9 @@ import { hostServer } from "./http/server.ts";
 import type { Driver } from "./machine/driver.ts";
 import { Machines } from "./machine/machines.ts";
 import { capacity } from "./report/capacity.ts";
+import { HostLease } from "./machine/host-lease.ts";
+import { Fence } from "./machine/fence.ts";
+import { Warden } from "./machine/warden.ts";
 import { Meter } from "./report/meter.ts";
 import { Metering } from "./report/metering.ts";
 import { Reporter } from "./report/reporter.ts";
@@ -27,7 +30,8 @@ export interface HostAgent {
 export async function startHostAgent(config: Config, driver: Driver, log: (entry: object) => void): Promise<HostAgent> {
   await mkdir(config.stateDir, { recursive: true, mode: 0o700 });
   const journal = new Journal(join(config.stateDir, "journal.sqlite"));
-  const machines = new Machines(driver, journal, config);
+  const lease = new HostLease({ file: join(config.stateDir, "host-lease") });
+  const machines = new Machines(driver, journal, config, () => lease.holds);
   machines.on("action", log);
   const usage = new UsageStore(join(config.stateDir, "usage.sqlite"));
   const meter = new Meter(usage);
@@ -44,25 +48,35 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
       acceleratorReason: driver.acceleratorReason,
       qemuVersion: driver.qemuVersion,
       images: [...driver.images],
+      compatibility: driver.compatibility,
       ...(await capacity(config.stateDir)),
       running: all.filter((machine) => machine.state === "running").length,
       paused: all.filter((machine) => machine.state === "paused").length,
     };
   };
-  const { hostSecret, signingSecret, edgeUrl, usageSeconds } = config;
-  const server = await hostServer({ machines, hostSecret, signingSecret, about: heartbeat });
+  const { hostKey, controlSecret, ticketSecret, edgeUrl, usageSeconds } = config;
+  const server = await hostServer({ machines, controlSecret, ticketSecret, about: heartbeat });
   server.listen(config.listen.port, config.listen.host);
   await once(server, "listening");
   url = config.hostUrl ?? `http://${config.listen.host}:${(server.address() as AddressInfo).port}`;
 
-  const reporter = new Reporter({ edgeUrl, hostSecret, machines, heartbeat, meter, metering, usageSeconds });
+  // The fake driver's processes end with this one.
+  const warden = driver.accelerator === "fake" ? null : new Warden(config.stateDir);
+  await warden?.watch();
+  const fence = new Fence(lease, machines, (id) => reporter.fateOf(id));
+  const reporter = new Reporter({
+    ...{ edgeUrl, hostKey, machines, heartbeat, meter, metering, usageSeconds, lease, fence },
+    onBeat: () => void warden?.watch(),
+  });
   await reporter.start();
   return {
     url,
     machines,
     driver,
     shutdown: async () => {
+      fence.close();
       const failed = await machines.shutdown();
+      if (failed.length === 0) await warden?.dismiss();
       if (failed.length > 0) log({ level: "warn", message: "could not be paused and run on", machines: failed });
       await reporter.sendEvents();
       await reporter.sendUsage();

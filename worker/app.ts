@@ -7,10 +7,15 @@ import { operations } from "./api/operations.ts";
 import { faultResponse } from "./errors.ts";
 import type { RequestNote } from "./log.ts";
 import { authenticate } from "./middleware/auth.ts";
+import { mustMay } from "./middleware/permission.ts";
+import { limitRate } from "./middleware/rate-limit.ts";
 import { accountRoute } from "./routes/account.ts";
 import type { Context } from "./routes/context.ts";
 import { guestRoute } from "./routes/guest.ts";
 import { internal } from "./routes/internal.ts";
+import { keyRoute } from "./routes/keys.ts";
+import { login } from "./routes/login.ts";
+import { operatorRoute } from "./routes/operator.ts";
 import { previewRoute } from "./routes/previews.ts";
 import { sandboxRoute } from "./routes/sandboxes.ts";
 
@@ -29,6 +34,7 @@ app.get("/v1/openapi.json", (c) => {
   return c.body(document, 200, { "content-type": "application/json; charset=utf-8" });
 });
 app.route("/internal", internal);
+app.route("/", login);
 app.all("/v1/*", (c) => serve(c.env, c.req.raw, c.env.note));
 app.onError((fault, c) => faultResponse(fault, c.env.note.id));
 app.notFound((c) => {
@@ -37,14 +43,18 @@ app.notFound((c) => {
 });
 
 async function serve(env: Env, request: Request, note: RequestNote): Promise<Response> {
-  const caller = await authenticate(env, request);
-  note.account = caller.account;
   const url = new URL(request.url);
   const found = match(request.method, url.pathname);
+  const isMatch = found !== null && typeof found === "object";
+  // On the way to a machine a remembered verdict will do: its host refuses what was revoked.
+  const caller = await authenticate(env, request, !(isMatch && found.operation.work === "guest"));
+  note.account = caller.account;
+  limitRate(caller.keyId, env.ROUSE_RATE_LIMIT, Date.now());
   if (found === null) throw new RouseFailure("route_not_found", `There is no ${request.method} ${url.pathname}.`);
   if (found === "bad_encoding") throw new RouseFailure("invalid_request", "The path is not well percent-encoded.");
   if (found === "method_not_allowed")
     throw new RouseFailure("method_not_allowed", `${request.method} does not apply to ${url.pathname}.`);
+  mustMay(caller, found.operation);
   return run({ env, request, url, note, caller, operation: found.operation, params: found.params });
 }
 
@@ -58,5 +68,9 @@ function run(context: Context): Promise<Response> {
       return previewRoute(context);
     case "account":
       return accountRoute(context);
+    case "keys":
+      return keyRoute(context);
+    case "operator":
+      return operatorRoute(context);
   }
 }

@@ -21,6 +21,10 @@ export class BoundedMap<V> {
     }
   }
 
+  deleteWhere(holds: (value: V, key: string) => boolean): void {
+    for (const [key, value] of this.#entries) if (holds(value, key)) this.#entries.delete(key);
+  }
+
   delete(key: string): void {
     this.#entries.delete(key);
   }

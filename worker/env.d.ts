@@ -4,16 +4,26 @@ declare namespace Cloudflare {
     SANDBOX: DurableObjectNamespace<never>;
     ACCOUNT: DurableObjectNamespace<never>;
     HOSTS: DurableObjectNamespace;
+    LOGIN: DurableObjectNamespace<never>;
     /** Named URLs are `<scheme>://[<port>-]<label>.<domain>/`. */
     ROUSE_DOMAIN: string;
     ROUSE_SCHEME: string;
     /** `off` silences the request log. */
     ROUSE_LOG?: string;
+    /** How long a heartbeat lets its host run machines, seconds; 40 unless set. */
+    ROUSE_HOST_LEASE_SECONDS?: string;
+    /** `open`: whoever approves a login may begin a trial account. */
+    ROUSE_TRIALS?: string;
+    /** Credit of a new account, and of a trial account, microdollars. */
+    ROUSE_STARTING_CREDIT?: string;
+    ROUSE_TRIAL_CREDIT?: string;
+    /** Calls of one key: `<per second>:<burst>`; 50:200 unless set. */
+    ROUSE_RATE_LIMIT?: string;
     /** Rates as they changed (`RatesHistory`), JSON; the default ones unless set. */
     ROUSE_RATES?: string;
     /** Root of all signatures. Secret. */
     ROUSE_SECRET: string;
-    /** Bearer between edge and hosts, both ways. Secret. */
+    /** Root of the secrets between edge and hosts (`sdk/contract/host-secrets.ts`). Secret. */
     ROUSE_HOST_SECRET: string;
     /** The first API key of the default account. Secret. */
     ROUSE_BOOTSTRAP_KEY?: string;

@@ -5,8 +5,10 @@ import { parseOrFail, RouseFailure } from "../../sdk/contract/errors.ts";
 import {
   ConfigureMachine,
   CreateMachine,
+  hostPaths,
   machineVerbs,
   PauseMachine,
+  Revoke,
   RunMachine,
   SettleMachine,
   StopMachine,
@@ -15,17 +17,20 @@ import {
 } from "../../sdk/contract/host.ts";
 import { SandboxId } from "../../sdk/contract/names.ts";
 import type { Machines } from "../machine/machines.ts";
+import type { Revocations } from "./revocations.ts";
 
 const BODY_LIMIT = 262_144;
 
 export class Control {
   readonly #machines: Machines;
+  readonly #revocations: Revocations;
   readonly #secret: Buffer;
   readonly #about: () => Promise<object>;
 
-  constructor(machines: Machines, hostSecret: string, about: () => Promise<object>) {
+  constructor(machines: Machines, revocations: Revocations, controlSecret: string, about: () => Promise<object>) {
     this.#machines = machines;
-    this.#secret = digest(hostSecret);
+    this.#revocations = revocations;
+    this.#secret = digest(controlSecret);
     this.#about = about;
   }
 
@@ -34,10 +39,14 @@ export class Control {
     if (path === "/healthz") return answer(res, { ok: true });
     const key = /^Bearer (.+)$/.exec(req.headers.authorization ?? "")?.[1] ?? "";
     if (!timingSafeEqual(digest(key), this.#secret)) {
-      throw new RouseFailure("unauthorized", "The host secret is missing or wrong.");
+      throw new RouseFailure("unauthorized", "The control secret is missing or wrong.");
     }
     if (path === "/about" && req.method === "GET") return answer(res, await this.#about());
     if (path === "/machines" && req.method === "GET") return answer(res, { data: this.#machines.list() });
+    if (path === hostPaths.revoke && req.method === "POST") {
+      this.#revocations.revoke(parseOrFail(Revoke, await jsonBody(req)).keyIds);
+      return answer(res, { ok: true });
+    }
     const match = /^\/machines\/([^/:]+)(?::([a-z]+))?$/.exec(path);
     if (!match?.[1]) throw new RouseFailure("route_not_found", `There is no ${req.method} ${path}.`);
     const id = parseOrFail(SandboxId, decodeURIComponent(match[1]), "machine id");

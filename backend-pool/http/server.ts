@@ -4,20 +4,22 @@ import type { Duplex } from "node:stream";
 import { errorBody, RouseFailure, statusOf } from "../../sdk/contract/errors.ts";
 import type { Machines } from "../machine/machines.ts";
 import { Control } from "./control.ts";
+import { Revocations } from "./revocations.ts";
 import { Tunnel } from "./tunnel.ts";
 
 export interface HostServerOptions {
   readonly machines: Machines;
-  /** Shared by the edge's objects and this host. */
-  readonly hostSecret: string;
-  /** Root of the signatures on tickets. */
-  readonly signingSecret: string;
+  /** What the edge's objects show this host. */
+  readonly controlSecret: string;
+  /** Signs tickets for this host. */
+  readonly ticketSecret: string;
   readonly about: () => Promise<object>;
 }
 
 export async function hostServer(options: HostServerOptions): Promise<Server> {
-  const control = new Control(options.machines, options.hostSecret, options.about);
-  const tunnel = await Tunnel.open(options.machines, options.signingSecret);
+  const revocations = new Revocations();
+  const control = new Control(options.machines, revocations, options.controlSecret, options.about);
+  const tunnel = await Tunnel.open(options.machines, revocations, options.ticketSecret);
   const server = createServer({ keepAliveTimeout: 60_000, requestTimeout: 0, headersTimeout: 30_000 }, (req, res) => {
     const handled = req.url?.startsWith("/m/") ? tunnel.request(req, res) : control.request(req, res);
     handled.catch((fault: unknown) => refuse(req, res, fault));

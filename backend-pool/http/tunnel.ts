@@ -20,6 +20,7 @@ import type { Endpoint } from "../machine/driver.ts";
 import type { DataLease } from "../machine/held.ts";
 import type { Machines } from "../machine/machines.ts";
 import { Pacer } from "./pacer.ts";
+import type { Revocations } from "./revocations.ts";
 
 /** How long a request waits for a server that is still starting, or was just woken. */
 const LISTEN_WAIT_MS = 3000;
@@ -48,21 +49,25 @@ interface Way {
 
 export class Tunnel {
   readonly #machines: Machines;
+  readonly #revocations: Revocations;
   readonly #key: SigningKey;
   readonly #tickets = new Map<string, Ticket>();
   readonly #kept = new Agent({ keepAlive: true, timeout: IDLE_CONNECTION_MS, maxFreeSockets: 256, scheduling: "lifo" });
 
-  private constructor(machines: Machines, key: SigningKey) {
+  private constructor(machines: Machines, revocations: Revocations, key: SigningKey) {
     this.#machines = machines;
+    this.#revocations = revocations;
     this.#key = key;
   }
 
-  static async open(machines: Machines, signingSecret: string): Promise<Tunnel> {
-    return new Tunnel(machines, await signingKey(signingSecret, "ticket"));
+  static async open(machines: Machines, revocations: Revocations, ticketSecret: string): Promise<Tunnel> {
+    return new Tunnel(machines, revocations, await signingKey(ticketSecret, "ticket"));
   }
 
   async request(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const target = parseTarget(req.url ?? "");
+    const leave = this.#revocations.enter(keyIdOf(req), () => res.destroy());
+    res.once("close", leave);
     const lease = await this.#lease(req, target);
     // A connection that breaks ends the use just as a last byte does.
     res.once("close", () => lease.done());
@@ -75,10 +80,10 @@ export class Tunnel {
     const repeatable = !hasBody && REPEATABLE.has(req.method ?? "");
     for (;;) {
       const way = await this.#way(lease, target, repeatable);
-      const leave = await this.#enter(lease, target, way, repeatable);
-      if (res.destroyed) return leave(false);
+      const leaveQueue = await this.#enter(lease, target, way, repeatable);
+      if (res.destroyed) return leaveQueue(false);
       const { outcome, reason } = await this.#exchange(req, res, way, { repeatable, began, ready: lease.run.ready });
-      leave(outcome === "done");
+      leaveQueue(outcome === "done");
       if (outcome === "done") {
         if (target.port !== null) lease.answered.add(target.port);
         return;
@@ -97,6 +102,10 @@ export class Tunnel {
 
   async upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     const target = parseTarget(req.url ?? "");
+    socket.once(
+      "close",
+      this.#revocations.enter(keyIdOf(req), () => socket.destroy()),
+    );
     const lease = await this.#lease(req, target);
     socket.once("close", () => lease.done());
     lease.onCut(() => socket.destroy());
@@ -281,7 +290,8 @@ function guestHeaders(req: IncomingMessage, way: Way): string[] {
   const out: string[] = ["host", hostHeader(req, way)];
   eachHeader(req.rawHeaders, (name, value) => {
     const lower = name.toLowerCase();
-    if (lower === hostHeaders.ticket || lower === "host" || HOP_BY_HOP.has(lower)) return;
+    if (lower === hostHeaders.ticket || lower === hostHeaders.keyId || lower === "host" || HOP_BY_HOP.has(lower))
+      return;
     out.push(name, value);
   });
   // A body of unknown length keeps that form; Node sets no framing of its own when headers come as a list.
@@ -301,7 +311,8 @@ function headerLines(req: IncomingMessage, way: Way): string {
   let lines = `host: ${hostHeader(req, way)}\r\n`;
   eachHeader(req.rawHeaders, (name, value) => {
     const lower = name.toLowerCase();
-    if (lower !== hostHeaders.ticket && lower !== "host") lines += `${name}: ${value}\r\n`;
+    if (lower !== hostHeaders.ticket && lower !== hostHeaders.keyId && lower !== "host")
+      lines += `${name}: ${value}\r\n`;
   });
   return lines;
 }
@@ -313,4 +324,9 @@ function eachHeader(raw: readonly string[], use: (name: string, value: string) =
 function joinSockets(left: Duplex, right: Duplex): void {
   left.pipe(right);
   right.pipe(left);
+}
+
+function keyIdOf(req: IncomingMessage): string | undefined {
+  const value = req.headers[hostHeaders.keyId];
+  return typeof value === "string" ? value : undefined;
 }

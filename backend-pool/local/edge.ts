@@ -18,6 +18,22 @@ export interface EdgeOptions {
   readonly port: number;
 }
 
+/** Settings of the edge that may be given in this process's environment; wrangler.toml has the others. */
+const SETTINGS = [
+  "ROUSE_HOST_LEASE_SECONDS",
+  "ROUSE_RATES",
+  "ROUSE_RATE_LIMIT",
+  "ROUSE_STARTING_CREDIT",
+  "ROUSE_TRIALS",
+  "ROUSE_TRIAL_CREDIT",
+] as const;
+
+function settingsFromEnvironment(): Record<string, string> {
+  return Object.fromEntries(
+    SETTINGS.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
+  );
+}
+
 /** Bundle and run the edge; answers its address. */
 export async function startEdge(options: EdgeOptions): Promise<{ url: string; stop: () => Promise<void> }> {
   const { secrets } = await openHome(options.homeDir);
@@ -48,6 +64,9 @@ export async function startEdge(options: EdgeOptions): Promise<{ url: string; st
         ROUSE_HOST_SECRET: secrets.hostSecret,
         ROUSE_BOOTSTRAP_KEY: secrets.apiKey,
         ROUSE_DOMAIN: `localhost:${options.port}`,
+        // Only this machine's people reach it.
+        ROUSE_TRIALS: "open",
+        ...settingsFromEnvironment(),
       }),
       host: options.host,
       port: options.port,

@@ -7,7 +7,7 @@ import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { openHome, type Home } from "./home.ts";
+import { openHome, writeHostSecrets, type Home } from "./home.ts";
 
 const program = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
@@ -139,7 +139,6 @@ export async function launch(options: LaunchOptions): Promise<System> {
   const env = {
     ROUSE_HOME: home.dir,
     ROUSE_STATE: options.stateDir,
-    ROUSE_SECRETS_FILE: home.secretsFile,
     ROUSE_EDGE_LISTEN: `127.0.0.1:${edgePort}`,
     ROUSE_EDGE_URL: `http://127.0.0.1:${edgePort}`,
     ...options.env,
@@ -153,7 +152,7 @@ export async function launch(options: LaunchOptions): Promise<System> {
     const own = {
       ROUSE_STATE: stateDir,
       ROUSE_LISTEN: `127.0.0.1:${port}`,
-      ROUSE_HOST_ID: n === 1 ? "local" : `local-${n}`,
+      ROUSE_SECRETS_FILE: await writeHostSecrets(home, n === 1 ? "local" : `local-${n}`, stateDir),
     };
     const name = n === 1 ? "host agent" : `host agent ${n}`;
     return new Part(name, program("../main.ts"), { ...env, ...own }, join(stateDir, "host.log"), supervise);

@@ -21,6 +21,8 @@ export interface Actual {
   readonly exists: boolean;
   /** Its virtual CPUs run. */
   readonly running: boolean;
+  /** It would run, but its process is stopped from outside (`warden.sh`) until `thaw`. */
+  readonly frozen?: boolean;
   /** RAM that can be woken: `live` in a running machine, `saved` in a sleeping one. */
   readonly memory: "live" | "saved" | "none";
   readonly depth: SleepDepth | null;
@@ -52,6 +54,8 @@ export interface Driver {
   readonly acceleratorReason: string;
   readonly qemuVersion: string | null;
   readonly images: readonly string[];
+  /** Hosts with the same key can wake each other's states. */
+  readonly compatibility: string;
 
   /** Make the golden state of a shape, so that `create` never boots. */
   prepare(shape: Shape): Promise<void>;
@@ -73,6 +77,10 @@ export interface Driver {
   settle(id: string, depth: SleepDepth): Promise<void>;
   /** Flush disks and end the machine; its disk stays, its RAM does not. */
   stop(id: string): Promise<void>;
+  /** End the machine this instant, without a word to its guest; its disk stays. */
+  halt(id: string): Promise<void>;
+  /** Let a frozen machine run on. */
+  thaw(id: string, identity: Identity): Promise<Actual>;
   /** Remove the machine and all its files, whatever its state. */
   destroy(id: string): Promise<void>;
   inspect(id: string): Promise<Actual>;

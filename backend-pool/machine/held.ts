@@ -4,7 +4,7 @@ import type { Machine, MachineEvent, SleepDepth } from "../../sdk/contract/host.
 import type { StopReason } from "../../sdk/contract/sandbox.ts";
 import type { JournalRow } from "../store/journal.ts";
 import type { Activity } from "./activity.ts";
-import type { Endpoint, Listening, Woken } from "./driver.ts";
+import type { Driver, Endpoint, Listening, Woken } from "./driver.ts";
 import type { IdleWatch } from "./idle.ts";
 
 /** How long sleepers keep what makes their wake faster. */
@@ -43,8 +43,54 @@ export interface Held {
   /** Closes the data connections of the run. */
   readonly connections: Set<() => void>;
   depth: SleepDepth | null;
+  /** Its process is stopped from outside, until the edge says whether the run may go on. */
+  frozen: boolean;
   /** Stands for the run; another one has another. */
   run: Woken;
+}
+
+/** The right to talk to a machine that runs; it counts as activity until `done`. */
+export function dataLease(held: Held, driver: Driver): DataLease {
+  const { id } = held.row;
+  const done = held.activity.begin();
+  let cut: (() => void) | undefined;
+  return {
+    id,
+    run: held.run,
+    endpoint: (port) => driver.endpoint(id, port).catch(asGone),
+    listening: (port) => driver.listening(id, port).catch(asGone),
+    answered: held.answered,
+    onCut: (how) => {
+      cut = how;
+      held.connections.add(how);
+    },
+    done: () => {
+      if (cut) held.connections.delete(cut);
+      done();
+      held.idle.start();
+    },
+  };
+}
+
+/** A machine that goes while a request asks its way takes the request with it, and that is no fault of this host. */
+function asGone(fault: unknown): never {
+  if (fault instanceof RouseFailure) throw fault;
+  throw new RouseFailure("upstream_closed", "The machine ended before it answered.", { cause: fault });
+}
+
+/** A sleeper gives up what makes its wake faster, step by step. */
+export function scheduleSettle(
+  held: Held,
+  { residentSeconds, prestartedSeconds }: SleepPolicy,
+  settle: (depth: SleepDepth) => Promise<unknown>,
+): void {
+  clearTimeout(held.settleTimer);
+  const later = (seconds: number, depth: SleepDepth, then?: () => void) => {
+    held.settleTimer = setTimeout(() => void settle(depth).then(then, () => undefined), seconds * 1000);
+    held.settleTimer.unref();
+  };
+  if (prestartedSeconds <= 0) later(residentSeconds, "local");
+  else later(residentSeconds, "prestarted", () => later(prestartedSeconds, "local"));
 }
 
 /** The machine as the edge is told of it. */
@@ -77,6 +123,12 @@ export function refuseStale({ row }: Held, generation: number): void {
   if (generation >= row.generation) return;
   const message = `Generation ${generation} is over; this machine is at ${row.generation}.`;
   throw new RouseFailure("conflict", message, { details: { generation: row.generation } });
+}
+
+/** This host has no right to run anything. */
+export function cutOff(): RouseFailure {
+  const message = "This host has lost the edge and may run nothing until it has found it again.";
+  return new RouseFailure("host_unavailable", message, { retryAfterMs: 1000 });
 }
 
 /** The state does not allow the action. */

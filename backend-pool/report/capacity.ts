@@ -1,6 +1,6 @@
 /** What this host has and has free. */
 import { readFile, statfs } from "node:fs/promises";
-import { cpus, totalmem } from "node:os";
+import { cpus, loadavg, totalmem } from "node:os";
 
 const MIB = 1_048_576;
 
@@ -9,6 +9,8 @@ export interface Capacity {
   readonly memoryMiB: number;
   readonly freeMemoryMiB: number;
   readonly freeDiskMiB: number;
+  /** Processes that run or wait to, on average over a minute. */
+  readonly loadAverage: number;
 }
 
 export async function capacity(stateDir: string): Promise<Capacity> {
@@ -19,5 +21,6 @@ export async function capacity(stateDir: string): Promise<Capacity> {
     memoryMiB: Math.floor(totalmem() / MIB),
     freeMemoryMiB: Math.floor(Number(available ?? 0) / 1024),
     freeDiskMiB: Math.floor((disk.bavail * disk.bsize) / MIB),
+    loadAverage: loadavg()[0] ?? 0,
   };
 }

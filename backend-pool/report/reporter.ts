@@ -1,6 +1,15 @@
 /** Tells the edge that this host lives, and what its machines did. Tries until the edge takes note. */
-import type { Heartbeat } from "../../sdk/contract/host.ts";
+import type { z } from "zod";
+import {
+  EventTaken,
+  HeartbeatTaken,
+  type FrozenFate,
+  type Heartbeat,
+  type MachineEvent,
+} from "../../sdk/contract/host.ts";
 import { toDigits, USAGE_BATCH, type UsageReport } from "../../sdk/contract/usage.ts";
+import type { Fence } from "../machine/fence.ts";
+import type { HostLease } from "../machine/host-lease.ts";
 import type { Machines } from "../machine/machines.ts";
 import type { UsageRow } from "../store/usage.ts";
 import type { Meter } from "./meter.ts";
@@ -8,16 +17,22 @@ import type { Metering } from "./metering.ts";
 
 const HEARTBEAT_MS = 5000;
 const RETRY_MS = 1000;
+/** A heartbeat that hangs must not use up the lease that the next one would renew. */
+const POST_LIMIT_MS = 10_000;
 
 export interface ReporterOptions {
   readonly edgeUrl: string;
-  readonly hostSecret: string;
+  readonly hostKey: string;
   readonly machines: Machines;
   readonly metering: Metering;
   readonly meter: Meter;
   /** Usage is told so often, and with the next heartbeat after a machine's state changed. */
   readonly usageSeconds: number;
   readonly heartbeat: () => Promise<Heartbeat>;
+  readonly lease: HostLease;
+  readonly fence: Fence;
+  /** Called before each heartbeat. */
+  readonly onBeat: () => void;
 }
 
 export class Reporter {
@@ -60,8 +75,7 @@ export class Reporter {
     while (this.#again) {
       this.#again = false;
       for (const { account, id, event } of this.#options.machines.pendingEvents()) {
-        const path = `/internal/accounts/${account}/machines/${encodeURIComponent(id)}/events`;
-        const status = await this.#post(path, event);
+        const { status } = await this.#post(eventPath(account, id), event);
         // An edge that knows the machine no more has no use for its news.
         if (status !== null && (status < 300 || status === 404 || status === 410)) {
           this.#options.machines.acknowledge(id, event);
@@ -82,11 +96,15 @@ export class Reporter {
 
   /** Whether the edge answered. */
   async #sendHeartbeat(): Promise<boolean> {
-    const { heartbeat, meter, metering } = this.#options;
+    const { heartbeat, meter, metering, lease, fence, onBeat } = this.#options;
+    onBeat();
     const beat = await heartbeat();
     await metering.sample();
-    const status = await this.#post(`/internal/hosts/${beat.hostId}/heartbeat`, beat);
-    if (status === null || status >= 300) return false;
+    const sentAt = lease.now();
+    const { body } = await this.#post(`/internal/hosts/${beat.hostId}/heartbeat`, beat);
+    const taken = HeartbeatTaken.safeParse(body);
+    if (!taken.success) return false;
+    await fence.renewed(sentAt, taken.data.leaseSeconds);
     meter.answered();
     if (performance.now() >= this.#usageAt) await this.sendUsage();
     return true;
@@ -99,26 +117,42 @@ export class Reporter {
     const rows = meter.pending();
     for (let at = 0; at < rows.length; at += USAGE_BATCH) {
       const batch = rows.slice(at, at + USAGE_BATCH);
-      const status = await this.#post("/internal/usage", { reports: batch.map(reportOf) });
+      const { status } = await this.#post("/internal/usage", { reports: batch.map(reportOf) });
       if (status === null || status >= 300) return;
       for (const row of batch) meter.taken(row);
     }
   }
 
-  async #post(path: string, body: object): Promise<number | null> {
+  /** What becomes of a frozen run; null when the edge can't be asked now. */
+  async fateOf(id: string): Promise<FrozenFate | null> {
+    const machine = this.#options.machines.list().find((one) => one.id === id);
+    if (!machine) return "end";
+    const event = { type: "returned", generation: machine.generation } satisfies z.infer<typeof MachineEvent>;
+    const { status, body } = await this.#post(eventPath(machine.account, id), event);
+    const answer = EventTaken.safeParse(body);
+    if (answer.success) return answer.data.fate;
+    // The sandbox is gone: nothing of it may run.
+    return status === 404 || status === 410 ? "end" : null;
+  }
+
+  /** `status` is null when the edge is away; the next beat or retry finds it. */
+  async #post(path: string, body: object): Promise<{ status: number | null; body: unknown }> {
     try {
       const answer = await fetch(this.#options.edgeUrl + path, {
         method: "POST",
-        headers: { "content-type": "application/json", authorization: `Bearer ${this.#options.hostSecret}` },
+        headers: { "content-type": "application/json", authorization: `Bearer ${this.#options.hostKey}` },
         body: JSON.stringify(body),
-        signal: AbortSignal.timeout(30_000),
+        signal: AbortSignal.timeout(POST_LIMIT_MS),
       });
-      await answer.arrayBuffer();
-      return answer.status;
+      return { status: answer.status, body: await answer.json().catch(() => null) };
     } catch {
-      return null; // the edge is away; the next beat or retry finds it
+      return { status: null, body: null };
     }
   }
+}
+
+function eventPath(account: string, id: string): string {
+  return `/internal/accounts/${account}/machines/${encodeURIComponent(id)}/events`;
 }
 
 function reportOf({ id, account, generation, sequence, amounts }: UsageRow): UsageReport {

@@ -1,6 +1,24 @@
 /** What edge and sandboxes may ask of an account's object. */
+import type {
+  Account,
+  AccountPlan,
+  AddCredit,
+  CreateAccount,
+  CreateKey,
+  CreateMember,
+  Key,
+  KeyAccess,
+  Member,
+  NewAccount,
+  NewKey,
+  Notice,
+  UpdateAccount,
+} from "../../sdk/contract/account.ts";
+import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { ListQuery, Sandbox, SandboxList } from "../../sdk/contract/sandbox.ts";
-import type { Usage, UsageReport } from "../../sdk/contract/usage.ts";
+import type { Usage, UsageQuery, UsageReport } from "../../sdk/contract/usage.ts";
+
+type Result<T> = ({ readonly ok: true } & T) | { readonly ok: false; readonly failure: Failure };
 
 /** One sandbox as its object last described it. */
 export interface Summary {
@@ -9,17 +27,84 @@ export interface Summary {
   readonly sequence: number;
   /** null: deleted. */
   readonly sandbox: Sandbox | null;
+  /** The host that has its machine. */
+  readonly hostId: string | null;
+  readonly createdBy: string | null;
+}
+
+/** What the edge learns of a key, and of the account for sandboxes that are made with it. */
+export interface KeyVerdict {
+  readonly keyId: string;
+  readonly access: KeyAccess;
+  readonly namePrefix: string | null;
+  /** Unix milliseconds. */
+  readonly expiresAt: number | null;
+  readonly governed: boolean;
+  readonly plan: AccountPlan;
+  readonly retentionDays: number;
+}
+
+/** A run that is about to begin. */
+export interface RunAsk {
+  readonly id: string;
+  readonly label: string;
+  readonly generation: number;
+  /** The sandbox is only being made. */
+  readonly isNew: boolean;
+  readonly shape: { readonly vcpu: number; readonly memoryMiB: number };
+  /** The key that the sandbox was made with. */
+  readonly keyId: string | null;
+  readonly maxTotalCostMicros: number | null;
+}
+
+/** A change that is made once per Idempotency-Key. */
+export interface Once {
+  readonly key: string | null;
+  readonly fingerprint: string;
 }
 
 export interface AccountApi {
-  /** The key's id when the hash (SHA-256, hex) belongs to a key of this account, else null. */
-  verifyKey(hash: string): Promise<string | null>;
-  applySummary(summary: Summary): Promise<void>;
+  /** What the key opens whose hash (SHA-256, hex) it is; null when it is none of this account, or is over. */
+  verifyKey(hash: string): Promise<KeyVerdict | null>;
+  /** `governed`: each run must be asked for with `admitRun`. */
+  applySummary(summary: Summary): Promise<{ readonly governed: boolean }>;
+  /** Whether a run may begin: quotas, credit, limits. Room for it is set aside until the sandbox is at rest again. */
+  admitRun(ask: RunAsk): Promise<Result<object>>;
   /** Book what hosts report. Answers how many reports were refused because an amount went down. */
   recordUsage(reports: readonly UsageReport[]): Promise<number>;
-  usage(month: string | undefined): Promise<Usage>;
-  /** Oldest first. null when the cursor is not one of ours. */
-  list(query: ListQuery): Promise<SandboxList | null>;
+  usage(query: UsageQuery): Promise<Usage>;
+  /** What a sandbox has cost so far, microdollars. */
+  chargedMicros(sandboxId: string): Promise<number>;
+  /** Oldest first, only names with the prefix. null when the cursor is not one of ours. */
+  list(query: ListQuery, namePrefix: string | null): Promise<SandboxList | null>;
+
+  /** null where the account was never opened. */
+  account(): Promise<Account | null>;
+  /** @returns `name_taken` when it exists */
+  open(input: CreateAccount, once: Once): Promise<Result<{ readonly account: NewAccount }>>;
+  update(input: UpdateAccount, once: Once): Promise<Result<{ readonly account: Account }>>;
+  addCredit(input: AddCredit, once: Once): Promise<Result<{ readonly account: Account }>>;
+  createKey(input: CreateKey, maker: string, once: Once): Promise<Result<{ readonly key: NewKey }>>;
+  listKeys(): Promise<Key[]>;
+  /** Ends the key everywhere. `hostIds`: hosts that may still hold connections of it. */
+  revokeKey(id: string): Promise<Result<{ readonly key: Key; readonly hostIds: readonly string[] }>>;
+  createMember(input: CreateMember, once: Once): Promise<Result<{ readonly member: Member }>>;
+  listMembers(): Promise<Member[]>;
+  /** Ends the member's keys with it. */
+  removeMember(
+    id: string,
+  ): Promise<
+    Result<{ readonly member: Member; readonly keyIds: readonly string[]; readonly hostIds: readonly string[] }>
+  >;
+  notices(): Promise<Notice[]>;
+
+  // Of the operator's account alone: what there is in the installation.
+  registerAccount(name: string): Promise<void>;
+  listAccounts(): Promise<{ name: string; createdAt: string }[]>;
+  /** The epoch of a host's key. */
+  hostEpoch(hostId: string): Promise<number>;
+  /** Make the host's key anew: the one before it ends. `isNew` when there was none. */
+  nextHostEpoch(hostId: string): Promise<number>;
 }
 
 export function accountObject(namespace: DurableObjectNamespace<never>, account: string): AccountApi {

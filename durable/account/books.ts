@@ -1,7 +1,8 @@
-/** The account's books as tables: entries are only ever added, the rest sums them up. */
+/** The account's books as tables: entries are only ever added, lines sum them up by month, sandbox and plan. */
+import type { AccountPlan } from "../../sdk/contract/account.ts";
 import { add, NOTHING, Rates, type Amounts } from "../../sdk/contract/pricing.ts";
 import { fromDigits, toDigits, type AmountDigits } from "../../sdk/contract/usage.ts";
-import type { Booked } from "./ledger.ts";
+import type { Booked, Line } from "./ledger.ts";
 
 type AmountRow = AmountDigits & Record<string, SqlStorageValue>;
 
@@ -12,6 +13,7 @@ export interface Entry {
   readonly sequence: number;
   readonly at: number;
   readonly month: string;
+  readonly plan: AccountPlan;
   /** What it adds. */
   readonly added: Amounts;
   /** All of the generation so far. */
@@ -38,8 +40,11 @@ export class Books {
     return row ? { sequence: row.sequence, amounts: fromDigits(row) } : null;
   }
 
-  /** All or nothing. */
-  append({ sandboxId, generation, sequence, at, month, added, total }: Entry): void {
+  /** All or nothing. `onLine` is told how the line was and is, within the same transaction. */
+  append(
+    { sandboxId, generation, sequence, at, month, plan, added, total }: Entry,
+    onLine: (before: Line, after: Line) => void,
+  ): void {
     this.#storage.transactionSync(() => {
       this.#sql.exec(
         "INSERT INTO entries (sandbox_id, generation, sequence, at, cpu, memory, stored) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -49,11 +54,36 @@ export class Books {
         "INSERT OR REPLACE INTO booked (sandbox_id, generation, sequence, cpu, memory, stored) VALUES (?, ?, ?, ?, ?, ?)",
         ...[sandboxId, generation, sequence, ...digits(total)],
       );
-      this.#sql.exec(
-        "INSERT OR REPLACE INTO months (month, sandbox_id, cpu, memory, stored) VALUES (?, ?, ?, ?, ?)",
-        ...[month, sandboxId, ...digits(add(this.#monthOf(month, sandboxId), added))],
-      );
+      const before = this.line(month, sandboxId, plan);
+      const after = { ...before, amounts: add(before.amounts, added) };
+      this.#saveLine(after);
+      onLine(before, after);
     });
+  }
+
+  /** A sandbox existed for longer on the plan `flat`. */
+  addExistence(month: string, sandboxId: string, ms: number, onLine: (before: Line, after: Line) => void): void {
+    this.#storage.transactionSync(() => {
+      const before = this.line(month, sandboxId, "flat");
+      const after = { ...before, existedMs: before.existedMs + ms };
+      this.#saveLine(after);
+      onLine(before, after);
+    });
+  }
+
+  line(month: string, sandboxId: string, plan: AccountPlan): Line {
+    const [row] = this.#sql
+      .exec<LineRow>("SELECT * FROM lines WHERE month = ? AND sandbox_id = ? AND plan = ?", month, sandboxId, plan)
+      .toArray();
+    return row ? toLine(row) : { month, sandboxId, plan, amounts: NOTHING, existedMs: 0 };
+  }
+
+  /** The lines of a month, or of all. */
+  lines(month: string | null): Line[] {
+    return this.#sql
+      .exec<LineRow>("SELECT * FROM lines WHERE ? IS NULL OR month = ? ORDER BY month, sandbox_id, plan", month, month)
+      .toArray()
+      .map(toLine);
   }
 
   /** Keep the rates of a sandbox that has none yet. */
@@ -66,28 +96,28 @@ export class Books {
     );
   }
 
-  /** The rates of a sandbox that something is booked of. */
-  ratesOf(sandboxId: string): Rates {
-    const { rates } = this.#sql
-      .exec<{ rates: string }>("SELECT rates FROM metered WHERE sandbox_id = ?", sandboxId)
-      .one();
-    return Rates.parse(JSON.parse(rates));
-  }
-
-  /** What each sandbox used in a month. */
-  month(month: string): { sandboxId: string; amounts: Amounts }[] {
-    return this.#sql
-      .exec<AmountRow & { sandbox_id: string }>("SELECT * FROM months WHERE month = ? ORDER BY sandbox_id", month)
-      .toArray()
-      .map((row) => ({ sandboxId: row.sandbox_id, amounts: fromDigits(row) }));
-  }
-
-  #monthOf(month: string, sandboxId: string): Amounts {
+  /** The rates of a sandbox; null before anything is booked of it. */
+  ratesOf(sandboxId: string): Rates | null {
     const [row] = this.#sql
-      .exec<AmountRow>("SELECT cpu, memory, stored FROM months WHERE month = ? AND sandbox_id = ?", month, sandboxId)
+      .exec<{ rates: string }>("SELECT rates FROM metered WHERE sandbox_id = ?", sandboxId)
       .toArray();
-    return row ? fromDigits(row) : NOTHING;
+    return row ? Rates.parse(JSON.parse(row.rates)) : null;
   }
+
+  #saveLine({ month, sandboxId, plan, amounts, existedMs }: Line): void {
+    this.#sql.exec(
+      `INSERT OR REPLACE INTO lines (month, sandbox_id, plan, cpu, memory, stored, existed_ms)
+       VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      ...[month, sandboxId, plan, ...digits(amounts), existedMs],
+    );
+  }
+}
+
+type LineRow = AmountRow & { month: string; sandbox_id: string; plan: AccountPlan; existed_ms: number };
+
+function toLine(row: LineRow): Line {
+  const { month, sandbox_id: sandboxId, plan, existed_ms: existedMs } = row;
+  return { month, sandboxId, plan, amounts: fromDigits(row), existedMs };
 }
 
 /** In the order of the tables' columns. */

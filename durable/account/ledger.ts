@@ -1,11 +1,23 @@
 /** What reports of hosts add to an account's books, and what it comes to. Pure. */
 import { meters, priceOf, type Amounts, type Rates } from "../../sdk/contract/pricing.ts";
-import { toDigits, type UsageLine } from "../../sdk/contract/usage.ts";
+import type { UsageGroup, UsageLine } from "../../sdk/contract/usage.ts";
+import type { AccountPlan } from "../../sdk/contract/account.ts";
+import { flatPrice } from "./funds.ts";
 
 /** The newest report of a generation that was booked. */
 export interface Booked {
   readonly sequence: number;
   readonly amounts: Amounts;
+}
+
+/** What a sandbox used in a month on a plan. */
+export interface Line {
+  readonly month: string;
+  readonly sandboxId: string;
+  readonly plan: AccountPlan;
+  readonly amounts: Amounts;
+  /** Milliseconds that it existed, counted on the plan `flat` only. */
+  readonly existedMs: number;
 }
 
 /**
@@ -29,17 +41,50 @@ export function monthOf(at: number): string {
   return new Date(at).toISOString().slice(0, 7);
 }
 
-/** A sandbox's month, priced: each meter is rounded once. */
-export function lineOf(sandboxId: string, amounts: Amounts, rates: Rates): UsageLine {
-  const cpuMicros = Number(priceOf("cpu", amounts.cpu, rates));
-  const memoryMicros = Number(priceOf("memory", amounts.memory, rates));
-  const storedMicros = Number(priceOf("stored", amounts.stored, rates));
-  return {
-    sandboxId,
-    ...toDigits(amounts),
-    cpuMicros,
-    memoryMicros,
-    storedMicros,
-    totalMicros: cpuMicros + memoryMicros + storedMicros,
-  };
+/** `2026-11-29`, UTC. */
+export function dayOf(at: number): string {
+  return new Date(at).toISOString().slice(0, 10);
+}
+
+/** A time span cut where months begin (UTC). */
+export function byMonth(from: number, to: number): { month: string; ms: number }[] {
+  const parts: { month: string; ms: number }[] = [];
+  let at = from;
+  while (at < to) {
+    const start = new Date(at);
+    const end = Math.min(to, Date.UTC(start.getUTCFullYear(), start.getUTCMonth() + 1, 1));
+    parts.push({ month: monthOf(at), ms: end - at });
+    at = end;
+  }
+  return parts;
+}
+
+/** What a line comes to: each meter is rounded once. */
+export function priceOfLine({ plan, amounts, existedMs }: Line, rates: Rates, flatMicrosPerMonth: number): PricedLine {
+  const metered = plan !== "flat";
+  const cpuMicros = metered ? Number(priceOf("cpu", amounts.cpu, rates)) : 0;
+  const memoryMicros = metered ? Number(priceOf("memory", amounts.memory, rates)) : 0;
+  // What sleeps on a trial is free.
+  const storedMicros = metered && plan !== "trial" ? Number(priceOf("stored", amounts.stored, rates)) : 0;
+  const flatMicros = metered ? 0 : flatPrice(existedMs, flatMicrosPerMonth);
+  const totalMicros = cpuMicros + memoryMicros + storedMicros + flatMicros;
+  return { cpuMicros, memoryMicros, storedMicros, flatMicros, totalMicros };
+}
+
+export type PricedLine = Pick<UsageLine, "cpuMicros" | "memoryMicros" | "storedMicros" | "flatMicros" | "totalMicros">;
+
+/** Totals by the value of a label, or by month. */
+export function groupsOf(lines: readonly UsageLine[], by: string): UsageGroup[] {
+  const groups = new Map<string | null, { totalMicros: number; sandboxes: Set<string> }>();
+  const label = by.startsWith("label:") ? by.slice("label:".length) : null;
+  for (const line of lines) {
+    const key = label === null ? (by === "month" ? line.month : line.sandboxId) : (line.labels[label] ?? null);
+    const group = groups.get(key) ?? { totalMicros: 0, sandboxes: new Set() };
+    group.totalMicros += line.totalMicros;
+    group.sandboxes.add(line.sandboxId);
+    groups.set(key, group);
+  }
+  return [...groups]
+    .map(([key, { totalMicros, sandboxes }]) => ({ key, totalMicros, sandboxes: sandboxes.size }))
+    .toSorted((a, b) => (a.key ?? "").localeCompare(b.key ?? ""));
 }

@@ -1,15 +1,45 @@
-/** The object of one account: its API keys, as hashes only, the index of its sandboxes, and its books. */
+/** The object of one account: its keys and members, the index of its sandboxes, its quotas and its books. */
 import { DurableObject } from "cloudflare:workers";
-import { DEFAULT_ACCOUNT, parseApiKey } from "../../sdk/contract/account.ts";
-import { defaultRates, ratesAt, RatesHistory, type Rates } from "../../sdk/contract/pricing.ts";
-import { limits, type ListQuery, type SandboxList } from "../../sdk/contract/sandbox.ts";
-import { fromDigits, type Usage, type UsageReport } from "../../sdk/contract/usage.ts";
-import { equalHashes, sha256Hex } from "../hash.ts";
-import type { AccountApi, Summary } from "./api.ts";
-import { Books } from "./books.ts";
-import { addedBy, lineOf, monthOf } from "./ledger.ts";
+import {
+  accessOfRole,
+  DEFAULT_ACCOUNT,
+  newApiKey,
+  parseApiKey,
+  type Account,
+  type AddCredit,
+  type CreateAccount,
+  type CreateKey,
+  type CreateMember,
+  type Key,
+  type Member,
+  type NewAccount,
+  type NewKey,
+  type Notice,
+  type UpdateAccount,
+} from "../../sdk/contract/account.ts";
+import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
+import { defaults, limits, type ListQuery, type SandboxList } from "../../sdk/contract/sandbox.ts";
+import type { Usage, UsageQuery, UsageReport } from "../../sdk/contract/usage.ts";
+import { sha256Hex } from "../hash.ts";
+import { sandboxObject } from "../sandbox/api.ts";
+import type { AccountApi, KeyVerdict, Once, RunAsk, Summary } from "./api.ts";
 import { fromCursor, toCursor } from "./cursor.ts";
+import { isPrepaid, UNPAID_KEPT_MS } from "./funds.ts";
+import { excess, isLive, toKey, type StoredKey } from "./key.ts";
+import { dayOf } from "./ledger.ts";
+import { noticesOf } from "./notices.ts";
+import { newProfile, updated, type Profile } from "./profile.ts";
 import { AccountStore } from "./store.ts";
+import { isLimited, Treasury } from "./treasury.ts";
+
+/** How often existence is counted and credit looked at, milliseconds. */
+const SETTLE_MS = 3_600_000;
+/** A run that was told to end and did not is told again after this, milliseconds. */
+const CUT_RETRY_MS = 5000;
+/** Days that a paused state is kept on a trial. */
+const TRIAL_RETENTION_DAYS = 7;
+
+type Answer<T> = ({ readonly ok: true } & T) | { readonly ok: false; readonly failure: Failure };
 
 export class AccountObject extends DurableObject<Env> implements AccountApi {
   #store: AccountStore | null;
@@ -20,73 +50,409 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     this.#store = AccountStore.existing(ctx.storage);
   }
 
-  async verifyKey(hash: string): Promise<string | null> {
+  override async alarm(): Promise<void> {
+    const store = this.#store;
+    const profile = store?.profiles.get(this.#name);
+    if (!store || !profile) return;
+    const now = Date.now();
+    // Armed first: what fails below is tried again.
+    await this.ctx.storage.setAlarm(now + SETTLE_MS);
+    this.#treasury(store).settle(profile, now);
+    await this.#enforce(new Set());
+  }
+
+  async verifyKey(hash: string): Promise<KeyVerdict | null> {
     this.#bootstrap ??= this.#takeBootstrapKey();
     await this.#bootstrap;
-    let found: string | null = null;
-    for (const key of this.#store?.keys() ?? []) if (equalHashes(key.hash, hash)) found = key.id;
-    return found;
+    const store = this.#store;
+    const profile = store?.profiles.get(this.#name);
+    const key = store?.keyring.byHash(hash);
+    if (!store || !profile || !key || !isLive(key, Date.now())) return null;
+    return {
+      keyId: key.id,
+      access: key.access,
+      namePrefix: key.namePrefix,
+      expiresAt: key.expiresAt,
+      governed: this.#isGoverned(store, profile),
+      plan: profile.plan,
+      retentionDays: profile.plan === "trial" ? TRIAL_RETENTION_DAYS : defaults.retentionDays,
+    };
   }
 
-  async applySummary(summary: Summary): Promise<void> {
-    this.#store ??= AccountStore.create(this.ctx.storage);
-    if (summary.sequence > this.#store.sequenceOf(summary.label)) this.#store.saveSummary(summary, Date.now());
+  async applySummary(summary: Summary): Promise<{ governed: boolean }> {
+    const store = this.#open();
+    const profile = this.#profile(store);
+    const now = Date.now();
+    if (summary.sequence > store.sequenceOf(summary.label)) {
+      const before = store.get(summary.label);
+      this.ctx.storage.transactionSync(() => {
+        store.saveSummary(summary, now);
+        this.#treasury(store).note(summary.label, summary.sandbox, before, summary.createdBy, profile, now);
+      });
+      if (profile.plan === "flat") await this.#arm(now + SETTLE_MS);
+    }
+    return { governed: this.#isGoverned(store, profile) };
   }
 
-  async list(query: ListQuery): Promise<SandboxList | null> {
+  async admitRun(ask: RunAsk): Promise<Answer<object>> {
+    const store = this.#open();
+    const failure = this.#treasury(store).admit(ask, this.#profile(store), Date.now());
+    return failure ? { ok: false, failure } : { ok: true };
+  }
+
+  async list(query: ListQuery, namePrefix: string | null): Promise<SandboxList | null> {
     const after = query.cursor === undefined ? null : fromCursor(query.cursor);
     if (query.cursor !== undefined && !after) return null;
     const limit = query.limit ?? limits.listMax;
-    const found = this.#store?.list(query, after, limit + 1) ?? [];
-    const data = found.slice(0, limit);
+    const found = this.#store?.list(query, namePrefix, after, limit + 1) ?? [];
+    const data = found.slice(0, limit).map((sandbox) => ({
+      ...sandbox,
+      chargedMicros: this.#store?.purse.cost(sandbox.id)?.micros ?? 0,
+    }));
     const last = data.at(-1);
     return { data, nextCursor: found.length > limit && last ? toCursor(last) : null };
   }
 
+  async chargedMicros(sandboxId: string): Promise<number> {
+    return this.#store?.purse.cost(sandboxId)?.micros ?? 0;
+  }
+
   async recordUsage(reports: readonly UsageReport[]): Promise<number> {
-    const at = Date.now();
-    this.#store ??= AccountStore.create(this.ctx.storage);
-    const books = new Books(this.ctx.storage);
-    const rates = ratesAt(this.#rates(), at);
-    let refused = 0;
-    for (const report of reports) {
-      const { id: sandboxId, generation, sequence } = report;
-      const total = fromDigits(report);
-      const added = addedBy(books.booked(sandboxId, generation), { sequence, amounts: total });
-      if (added === null) refused++;
-      if (added === null || added === "nothing") continue;
-      books.keepRates(sandboxId, rates, at);
-      books.append({ sandboxId, generation, sequence, at, month: monthOf(at), added, total });
-    }
+    const store = this.#open();
+    const refused = this.#treasury(store).book(reports, this.#profile(store), Date.now());
+    await this.#enforce(new Set(reports.map(({ id }) => id)));
     return refused;
   }
 
-  async usage(month: string | undefined): Promise<Usage> {
-    const which = month ?? monthOf(Date.now());
-    if (!this.#store) return { month: which, lines: [], totalMicros: 0 };
-    const books = new Books(this.ctx.storage);
-    const lines = books
-      .month(which)
-      .map(({ sandboxId, amounts }) => lineOf(sandboxId, amounts, books.ratesOf(sandboxId)));
-    return { month: which, lines, totalMicros: lines.reduce((sum, line) => sum + line.totalMicros, 0) };
+  async usage(query: UsageQuery): Promise<Usage> {
+    const store = this.#open();
+    return this.#treasury(store).usage(query, this.#profile(store), Date.now());
   }
 
-  /** Of the installation, oldest first. */
-  #rates(): readonly [Rates, ...Rates[]] {
-    const set = RatesHistory.parse(JSON.parse(this.env.ROUSE_RATES ?? "[]"));
-    const [first = defaultRates, ...others] = set;
-    return [first, ...others];
+  async account(): Promise<Account | null> {
+    const profile = this.#store?.profiles.get(this.#name);
+    return this.#store && profile ? this.#shown(this.#store, profile) : null;
   }
 
-  /** The first key of the default account comes with the installation. */
+  async open(input: CreateAccount, once: Once): Promise<Answer<{ account: NewAccount }>> {
+    const store = this.#open();
+    return this.#once(store, once, async () => {
+      if (store.profiles.get(this.#name)) return refuse("name_taken", `There is an account ${this.#name} already.`);
+      const { name: _, creditMicros = 0, ...settings } = input;
+      const now = Date.now();
+      const profile = updated(newProfile(this.#name, now), settings);
+      const key = await this.#newKey(once);
+      const hash = await sha256Hex(key);
+      this.ctx.storage.transactionSync(() => {
+        store.profiles.save(profile);
+        const trial = profile.plan === "trial";
+        store.purse.credit(micros(this.env.ROUSE_STARTING_CREDIT), "starting", "starting credit", now);
+        store.purse.credit(creditMicros, trial ? "trial" : "added", "with the account", now);
+        store.keyring.save({ ...plainKey(key, hash, now), name: "first key" }, now);
+      });
+      return { ok: true, account: { ...this.#shown(store, profile), key } };
+    });
+  }
+
+  async update(input: UpdateAccount, once: Once): Promise<Answer<{ account: Account }>> {
+    return this.#change(once, async (store, profile) => {
+      const now = Date.now();
+      const treasury = this.#treasury(store);
+      const next = updated(profile, input);
+      this.ctx.storage.transactionSync(() => {
+        treasury.settle({ ...profile, plan: next.plan }, now);
+        store.profiles.save(next);
+        treasury.begin(next, now);
+      });
+      await this.#arm(now + SETTLE_MS);
+      await this.#enforce(new Set());
+      return { ok: true, account: this.#shown(store, this.#profile(store)) };
+    });
+  }
+
+  async addCredit({ micros: amount, note }: AddCredit, once: Once): Promise<Answer<{ account: Account }>> {
+    return this.#change(once, async (store) => {
+      store.purse.credit(amount, "added", note ?? "", Date.now());
+      await this.#enforce(new Set());
+      return { ok: true, account: this.#shown(store, this.#profile(store)) };
+    });
+  }
+
+  async createKey(input: CreateKey, maker: string, once: Once): Promise<Answer<{ key: NewKey }>> {
+    return this.#change(once, async (store) => {
+      const now = Date.now();
+      const member = store.keyring.members().find(({ id }) => id === input.memberId);
+      if (input.memberId !== undefined && !member)
+        return refuse("not_found", `There is no member ${JSON.stringify(input.memberId)}.`);
+      const expiresAt = input.ttlSeconds === undefined ? parseTime(input.expiresAt) : now + input.ttlSeconds * 1000;
+      if (expiresAt !== null && expiresAt <= now) {
+        const issues = [{ path: "expiresAt", message: "lies in the past" }];
+        return refuse("invalid_request", "The key would be over before it begins.", { issues });
+      }
+      const made = {
+        name: input.name ?? "key",
+        access: input.access ?? (member ? accessOfRole(member.role) : "full"),
+        namePrefix: input.namePrefix ?? null,
+        maxSandboxes: input.maxSandboxes ?? null,
+        dailyLimitMicros: input.dailyLimitMicros ?? null,
+        memberId: input.memberId ?? null,
+        createdAt: now,
+        expiresAt,
+        revokedAt: null,
+      };
+      const makerKey = store.keyring.get(maker);
+      const more = makerKey ? excess(makerKey, made) : ["maker"];
+      if (member && excess({ ...plainKey("", "", now), access: accessOfRole(member.role) }, made).length > 0)
+        more.push("access");
+      if (more.length > 0)
+        return refuse("permission_denied", `The key would do more than its maker may: ${more.join(", ")}.`, { more });
+      const key = await this.#newKey(once);
+      const stored: StoredKey = { ...made, id: parseApiKey(key)?.keyId ?? "", hash: await sha256Hex(key) };
+      store.keyring.save(stored, now);
+      return { ok: true, key: { ...toKey(stored, 0), key } };
+    });
+  }
+
+  async listKeys(): Promise<Key[]> {
+    const store = this.#open();
+    const day = dayOf(Date.now());
+    return store.keyring.all().map((key) => toKey(key, store.purse.spentOn(day, key.id)));
+  }
+
+  async revokeKey(id: string): Promise<Answer<{ key: Key; hostIds: string[] }>> {
+    const store = this.#open();
+    const key = store.keyring.get(id);
+    if (!key) return refuse("not_found", `There is no key ${JSON.stringify(id)}.`);
+    const now = Date.now();
+    const revoked = { ...key, revokedAt: key.revokedAt ?? now };
+    store.keyring.save(revoked, now);
+    return { ok: true, key: toKey(revoked, store.purse.spentOn(dayOf(now), id)), hostIds: store.runs.hostIds() };
+  }
+
+  async createMember(input: CreateMember, once: Once): Promise<Answer<{ member: Member }>> {
+    return this.#change(once, async (store) => {
+      const member: Member = {
+        id: `mb-${crypto.randomUUID()}`,
+        name: input.name,
+        email: input.email ?? null,
+        role: input.role,
+        createdAt: new Date().toISOString(),
+      };
+      store.keyring.saveMember(member);
+      return { ok: true, member };
+    });
+  }
+
+  async listMembers(): Promise<Member[]> {
+    return this.#open().keyring.members();
+  }
+
+  async removeMember(id: string): Promise<Answer<{ member: Member; keyIds: string[]; hostIds: string[] }>> {
+    const store = this.#open();
+    const member = store.keyring.members().find((one) => one.id === id);
+    if (!member) return refuse("not_found", `There is no member ${JSON.stringify(id)}.`);
+    const now = Date.now();
+    const keys = store.keyring.all().filter((key) => key.memberId === id && isLive(key, now));
+    this.ctx.storage.transactionSync(() => {
+      for (const key of keys) store.keyring.save({ ...key, revokedAt: now }, now);
+      store.keyring.removeMember(id);
+    });
+    return { ok: true, member, keyIds: keys.map((key) => key.id), hostIds: store.runs.hostIds() };
+  }
+
+  async notices(): Promise<Notice[]> {
+    const store = this.#open();
+    const profile = this.#profile(store);
+    const account = this.#shown(store, profile);
+    return noticesOf(account, store.sandboxes(), store.keyring.all(), Date.now());
+  }
+
+  async registerAccount(name: string): Promise<void> {
+    this.#open().profiles.registerAccount(name, Date.now());
+  }
+
+  async listAccounts(): Promise<{ name: string; createdAt: string }[]> {
+    return this.#open().profiles.accounts();
+  }
+
+  async hostEpoch(hostId: string): Promise<number> {
+    return this.#open().profiles.hostEpoch(hostId);
+  }
+
+  async nextHostEpoch(hostId: string): Promise<number> {
+    return this.#open().profiles.nextHostEpoch(hostId);
+  }
+
+  get #name(): string {
+    return this.ctx.id.name ?? "";
+  }
+
+  #open(): AccountStore {
+    this.#store ??= AccountStore.create(this.ctx.storage);
+    return this.#store;
+  }
+
+  /** Sandboxes and hosts tell only of accounts that were opened; one whose opening was lost is as a new one. */
+  #profile(store: AccountStore): Profile {
+    return store.profiles.get(this.#name) ?? newProfile(this.#name, Date.now());
+  }
+
+  #treasury(store: AccountStore): Treasury {
+    return new Treasury(store, this.#name, this.env.ROUSE_RATES);
+  }
+
+  /** Whether a run can be refused, so that each must be asked for. */
+  #isGoverned(store: AccountStore, profile: Profile): boolean {
+    return (
+      isLimited(profile, store) ||
+      Object.values(profile.quotas).some((quota) => quota !== null) ||
+      store.keyring.all().some((key) => key.maxSandboxes !== null)
+    );
+  }
+
+  #shown(store: AccountStore, profile: Profile): Account {
+    const now = Date.now();
+    const { purse, runs } = store;
+    const [credited, spent, held] = [purse.credited(), purse.spent(), purse.held()];
+    const { unpaidSince, createdAt, ...rest } = profile;
+    const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString());
+    return {
+      name: this.#name,
+      ...rest,
+      used: runs.used(null, dayOf(now), true),
+      spentTodayMicros: purse.spentOn(dayOf(now)),
+      creditedMicros: credited,
+      spentMicros: spent,
+      heldMicros: held,
+      availableMicros: isPrepaid(profile.plan) ? credited - spent - held : null,
+      unpaidSince: iso(unpaidSince),
+      unpaidDeletesAt: iso(unpaidSince === null ? null : unpaidSince + UNPAID_KEPT_MS),
+      createdAt: new Date(createdAt).toISOString(),
+    };
+  }
+
+  /** End what nobody pays for, and note since when that is so. Told again by the alarm until it is done. */
+  async #enforce(reported: ReadonlySet<string>): Promise<void> {
+    const store = this.#open();
+    const now = Date.now();
+    const treasury = this.#treasury(store);
+    let profile = this.#profile(store);
+    const unpaid = treasury.isUnpaid(profile);
+    if (unpaid !== (profile.unpaidSince !== null)) {
+      profile = { ...profile, unpaidSince: unpaid ? now : null };
+      store.profiles.save(profile);
+    }
+    const overdue = treasury.overdue(profile, reported, now);
+    const lapsed = profile.unpaidSince !== null && now - profile.unpaidSince >= UNPAID_KEPT_MS;
+    if (overdue.length > 0) await this.#arm(now + CUT_RETRY_MS);
+    else if (unpaid) await this.#arm(now + SETTLE_MS);
+    const told = overdue.map(({ run, reason }) =>
+      sandboxObject(this.env.SANDBOX, this.#name, run.label).cutOff(run.id, reason),
+    );
+    const sleepers = lapsed ? [...store.sandboxes()].filter(({ state }) => state === "paused") : [];
+    const ended = sleepers.map(({ id, label }) => sandboxObject(this.env.SANDBOX, this.#name, label).endRetention(id));
+    // Whoever waits for this must not wait for them: they tell this object of it.
+    this.ctx.waitUntil(Promise.allSettled([...told, ...ended]));
+  }
+
+  /** See that the alarm goes off by then. */
+  async #arm(at: number): Promise<void> {
+    const set = await this.ctx.storage.getAlarm();
+    if (set === null || set > at) await this.ctx.storage.setAlarm(at);
+  }
+
+  #change<T extends object>(
+    once: Once,
+    act: (store: AccountStore, profile: Profile) => Promise<Answer<T>>,
+  ): Promise<Answer<T>> {
+    const store = this.#open();
+    const profile = store.profiles.get(this.#name);
+    if (!profile) return Promise.resolve(refuse("not_found", "There is no such account."));
+    return this.#once(store, once, () => act(store, profile));
+  }
+
+  /** Make a change once per Idempotency-Key. Secrets in answers are not stored: the same ones are worked out again. */
+  async #once<T extends object>(store: AccountStore, once: Once, act: () => Promise<Answer<T>>): Promise<Answer<T>> {
+    if (once.key === null) return act();
+    // Two at once: the second waits for the first, and finds its answer.
+    return this.ctx.blockConcurrencyWhile(async () => {
+      const { key, fingerprint } = { ...once, key: once.key ?? "" };
+      const known = store.profiles.answer(key, fingerprint);
+      if (known === "other")
+        return refuse("idempotency_key_reused", "The Idempotency-Key was used for another request.");
+      if (known !== null) return this.#withSecret(JSON.parse(known) as Answer<T>, once);
+      const answer = await act();
+      if (answer.ok) store.profiles.saveAnswer(key, fingerprint, withoutSecret(answer), Date.now());
+      return answer;
+    });
+  }
+
+  /** A new key; with an Idempotency-Key the one that belongs to it. */
+  async #newKey(once: Once): Promise<string> {
+    const fresh = newApiKey(this.#name);
+    if (once.key === null) return fresh;
+    const text = `${this.#name}\n${once.key}\n${once.fingerprint}`;
+    const mac = await hmacHex(this.env.ROUSE_SECRET, text);
+    return `rouse_${this.#name}_${mac.slice(0, 12)}_${mac.slice(12, 44)}`;
+  }
+
+  async #withSecret<T extends object>(answer: Answer<T>, once: Once): Promise<Answer<T>> {
+    const text = JSON.stringify(answer);
+    if (!text.includes(SECRET_PLACE)) return answer;
+    return JSON.parse(text.replaceAll(SECRET_PLACE, await this.#newKey(once))) as Answer<T>;
+  }
+
+  /** The first key of the operator's account comes with the installation. */
   async #takeBootstrapKey(): Promise<void> {
     const key = this.env.ROUSE_BOOTSTRAP_KEY;
-    if (this.ctx.id.name !== DEFAULT_ACCOUNT || !key) return;
+    if (this.#name !== DEFAULT_ACCOUNT || !key) return;
     const parsed = parseApiKey(key);
     if (parsed?.account !== DEFAULT_ACCOUNT) return;
     const hash = await sha256Hex(key);
-    this.#store ??= AccountStore.create(this.ctx.storage);
-    if (!this.#store.keys().some((row) => row.hash === hash))
-      this.#store.saveBootstrapKey({ id: parsed.keyId, hash }, Date.now());
+    const { keyring } = this.#open();
+    if (!keyring.byHash(hash)) keyring.saveBootstrap({ ...plainKey(key, hash, Date.now()), name: "installation" });
   }
+}
+
+/** Stands for the key in a stored answer. */
+const SECRET_PLACE = "rouse-key-of-this-answer";
+
+function withoutSecret(answer: object): string {
+  return JSON.stringify(answer).replaceAll(/rouse_[a-z0-9]+_[a-z0-9]{12}_[A-Za-z0-9]{32}/g, SECRET_PLACE);
+}
+
+function plainKey(key: string, hash: string, now: number): StoredKey {
+  return {
+    id: parseApiKey(key)?.keyId ?? "",
+    hash,
+    name: "",
+    access: "full",
+    namePrefix: null,
+    maxSandboxes: null,
+    dailyLimitMicros: null,
+    memberId: null,
+    createdAt: now,
+    expiresAt: null,
+    revokedAt: null,
+  };
+}
+
+async function hmacHex(secret: string, text: string): Promise<string> {
+  const encoder = new TextEncoder();
+  const material = encoder.encode(`rouse-key\n${secret}`);
+  const key = await crypto.subtle.importKey("raw", material, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  const mac = new Uint8Array(await crypto.subtle.sign("HMAC", key, encoder.encode(text)));
+  return [...mac].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function parseTime(text: string | undefined): number | null {
+  return text === undefined ? null : Date.parse(text);
+}
+
+function micros(setting: string | undefined): number {
+  return Number(setting ?? 0);
+}
+
+function refuse(code: ErrorCode, message: string, details?: Record<string, unknown>): { ok: false; failure: Failure } {
+  return { ok: false, failure: { code, message, ...(details ? { details } : {}) } };
 }

@@ -57,4 +57,68 @@ export const migrations: readonly Migration[] = [
       ) STRICT;
     `,
   },
+  {
+    id: "0003-account",
+    sql: `
+      CREATE TABLE profile (one INTEGER PRIMARY KEY CHECK (one = 1), body TEXT NOT NULL) STRICT;
+      DROP TABLE keys;
+      CREATE TABLE keys (
+        id TEXT PRIMARY KEY,
+        hash TEXT NOT NULL UNIQUE,
+        origin TEXT NOT NULL CHECK (origin IN ('bootstrap', 'made')),
+        body TEXT NOT NULL
+      ) STRICT;
+      CREATE TABLE members (id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
+      CREATE TABLE answers (key TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, answer TEXT NOT NULL, at INTEGER NOT NULL) STRICT;
+      ALTER TABLE sandboxes ADD COLUMN host_id TEXT;
+      ALTER TABLE sandboxes ADD COLUMN key_id TEXT;
+      CREATE TABLE runs (
+        label TEXT PRIMARY KEY,
+        id TEXT NOT NULL,
+        generation INTEGER NOT NULL,
+        vcpu INTEGER NOT NULL,
+        memory_mib INTEGER NOT NULL,
+        held INTEGER NOT NULL,
+        key_id TEXT
+      ) STRICT;
+      CREATE TABLE creations (id TEXT PRIMARY KEY, day TEXT NOT NULL) STRICT;
+      CREATE TABLE credits (
+        ordinal INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL,
+        micros INTEGER NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('starting', 'trial', 'added')),
+        note TEXT NOT NULL
+      ) STRICT;
+      CREATE TABLE spent (
+        day TEXT NOT NULL,
+        key_id TEXT NOT NULL,
+        micros INTEGER NOT NULL,
+        PRIMARY KEY (day, key_id)
+      ) STRICT;
+      CREATE TABLE costs (
+        sandbox_id TEXT PRIMARY KEY,
+        name TEXT,
+        labels TEXT NOT NULL,
+        key_id TEXT,
+        cap INTEGER,
+        flat_rate INTEGER,
+        micros INTEGER NOT NULL
+      ) STRICT;
+      CREATE TABLE lines (
+        month TEXT NOT NULL,
+        sandbox_id TEXT NOT NULL,
+        plan TEXT NOT NULL,
+        cpu TEXT NOT NULL,
+        memory TEXT NOT NULL,
+        stored TEXT NOT NULL,
+        existed_ms INTEGER NOT NULL,
+        PRIMARY KEY (month, sandbox_id, plan)
+      ) STRICT;
+      INSERT INTO lines SELECT month, sandbox_id, 'unmetered', cpu, memory, stored, 0 FROM months;
+      DROP TABLE months;
+      CREATE TABLE present (sandbox_id TEXT PRIMARY KEY, since INTEGER NOT NULL) STRICT;
+      CREATE TABLE accounts (name TEXT PRIMARY KEY, created_at INTEGER NOT NULL) STRICT;
+      CREATE TABLE host_epochs (host_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL) STRICT;
+    `,
+  },
 ];

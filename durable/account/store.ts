@@ -1,16 +1,16 @@
-/** The tables of an account's object as typed functions. No rules. */
+/** The tables of an account's object, by what they hold; here the index of its sandboxes. No rules. */
 import type { ListQuery, Sandbox } from "../../sdk/contract/sandbox.ts";
 import { hasSchema, migrate } from "../migrations.ts";
 import type { Summary } from "./api.ts";
+import { Books } from "./books.ts";
+import { Keyring } from "./keyring.ts";
+import { Profiles } from "./profile.ts";
+import { Purse } from "./purse.ts";
+import { Runs } from "./runs.ts";
 import { migrations } from "./schema.ts";
 
 /** How long a deleted sandbox's sequence number is kept, milliseconds: longer than a late summary can be under way. */
 const TOMBSTONE_MS = 86_400_000;
-
-export interface KeyRow {
-  readonly id: string;
-  readonly hash: string;
-}
 
 /** Where a page begins: after this sandbox. */
 export interface Position {
@@ -20,10 +20,20 @@ export interface Position {
 
 export class AccountStore {
   readonly #sql: SqlStorage;
+  readonly keyring: Keyring;
+  readonly profiles: Profiles;
+  readonly runs: Runs;
+  readonly purse: Purse;
+  readonly books: Books;
 
   private constructor(storage: DurableObjectStorage) {
     this.#sql = storage.sql;
     migrate(storage, migrations);
+    this.keyring = new Keyring(this.#sql);
+    this.profiles = new Profiles(this.#sql);
+    this.runs = new Runs(this.#sql);
+    this.purse = new Purse(this.#sql);
+    this.books = new Books(storage);
   }
 
   static existing(storage: DurableObjectStorage): AccountStore | null {
@@ -34,21 +44,6 @@ export class AccountStore {
     return new AccountStore(storage);
   }
 
-  keys(): KeyRow[] {
-    return this.#sql.exec<{ id: string; hash: string }>("SELECT id, hash FROM keys").toArray();
-  }
-
-  /** The key given at installation takes the place of the one given before. */
-  saveBootstrapKey(key: KeyRow, now: number): void {
-    this.#sql.exec("DELETE FROM keys WHERE origin = 'bootstrap'");
-    this.#sql.exec(
-      "INSERT INTO keys (id, hash, origin, created_at) VALUES (?, ?, 'bootstrap', ?)",
-      key.id,
-      key.hash,
-      now,
-    );
-  }
-
   sequenceOf(label: string): number {
     const [row] = this.#sql
       .exec<{ sequence: number }>("SELECT sequence FROM sandboxes WHERE label = ?", label)
@@ -56,9 +51,10 @@ export class AccountStore {
     return row?.sequence ?? 0;
   }
 
-  saveSummary({ label, sequence, sandbox }: Summary, now: number): void {
+  saveSummary({ label, sequence, sandbox, hostId, createdBy }: Summary, now: number): void {
     this.#sql.exec(
-      "INSERT OR REPLACE INTO sandboxes (label, sequence, changed_at, created_at, state, name, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
+      `INSERT OR REPLACE INTO sandboxes
+         (label, sequence, changed_at, created_at, state, name, body, host_id, key_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       label,
       sequence,
       now,
@@ -66,12 +62,14 @@ export class AccountStore {
       sandbox?.state ?? null,
       sandbox?.name ?? null,
       sandbox && JSON.stringify(sandbox),
+      hostId,
+      createdBy,
     );
     this.#sql.exec("DELETE FROM sandboxes WHERE body IS NULL AND changed_at < ?", now - TOMBSTONE_MS);
   }
 
   /** Up to `limit` sandboxes after a position, oldest first. */
-  list(query: ListQuery, after: Position | null, limit: number): Sandbox[] {
+  list(query: ListQuery, namePrefix: string | null, after: Position | null, limit: number): Sandbox[] {
     const where = ["body IS NOT NULL"];
     const values: (string | number)[] = [];
     if (query.state) {
@@ -81,6 +79,10 @@ export class AccountStore {
     if (query.name !== undefined) {
       where.push("name = ?");
       values.push(query.name);
+    }
+    if (namePrefix !== null) {
+      where.push("substr(name, 1, ?) = ?");
+      values.push([...namePrefix].length, namePrefix);
     }
     // One bound list however many labels are asked for: all of them must be among the sandbox's.
     if (query.label) {
@@ -102,5 +104,39 @@ export class AccountStore {
       )
       .toArray()
       .map((row) => JSON.parse(row.body) as Sandbox);
+  }
+
+  /** One sandbox of the index. */
+  get(label: string): Sandbox | null {
+    const [row] = this.#sql
+      .exec<{ body: string | null }>("SELECT body FROM sandboxes WHERE label = ?", label)
+      .toArray();
+    return row?.body ? (JSON.parse(row.body) as Sandbox) : null;
+  }
+
+  /** All sandboxes that are there. */
+  *sandboxes(): Generator<Sandbox> {
+    for (const { body } of this.#sql.exec<{ body: string }>("SELECT body FROM sandboxes WHERE body IS NOT NULL"))
+      yield JSON.parse(body) as Sandbox;
+  }
+
+  /** Since when a sandbox's existence is counted on the plan `flat`. */
+  present(): { sandboxId: string; since: number }[] {
+    return this.#sql
+      .exec<{ sandboxId: string; since: number }>("SELECT sandbox_id AS sandboxId, since FROM present")
+      .toArray();
+  }
+
+  presentSince(sandboxId: string): number | null {
+    const [row] = this.#sql
+      .exec<{ since: number }>("SELECT since FROM present WHERE sandbox_id = ?", sandboxId)
+      .toArray();
+    return row?.since ?? null;
+  }
+
+  /** null: it is not counted any more. */
+  setPresent(sandboxId: string, since: number | null): void {
+    if (since === null) this.#sql.exec("DELETE FROM present WHERE sandbox_id = ?", sandboxId);
+    else this.#sql.exec("INSERT OR REPLACE INTO present (sandbox_id, since) VALUES (?, ?)", sandboxId, since);
   }
 }

@@ -2,9 +2,14 @@
 import { proxyDurable } from "itty-durable/proxy-durable.js";
 import { z } from "zod";
 import { Heartbeat, type Host } from "../../sdk/contract/host.ts";
+import { HOST_LEASE_SECONDS, hostLeaseTimes } from "../../sdk/contract/host-lease.ts";
 import { HOST_SILENT_MS } from "./placement.ts";
 
-const Entries = z.array(z.object({ seenAt: z.number(), json: z.string(), draining: z.boolean().optional() }));
+const Listed = z.object({
+  now: z.number(),
+  since: z.number(),
+  hosts: z.array(z.object({ seenAt: z.number(), json: z.string(), draining: z.boolean().optional() })),
+});
 const Found = z.object({ found: z.boolean() });
 
 interface BoardStub {
@@ -18,15 +23,33 @@ export async function reportHost(board: DurableObjectNamespace, beat: Heartbeat)
   await stub(board).beat(beat.hostId, ascii(JSON.stringify(beat)));
 }
 
-/** All hosts that reported lately, by id. */
-export async function listHosts(board: DurableObjectNamespace, now: number): Promise<Host[]> {
-  const entries = Entries.parse(await stub(board).list());
-  return entries.map(({ seenAt, json, draining }) => ({
+/** The hosts as the board knows them. */
+export interface Board {
+  /** Those that reported lately, by id. */
+  readonly hosts: readonly Host[];
+  /** Whether nothing of a host can run any more: it has been silent for longer than its lease. */
+  isLost(hostId: string): boolean;
+}
+
+export async function readBoard(env: Pick<Env, "HOSTS" | "ROUSE_HOST_LEASE_SECONDS">): Promise<Board> {
+  const { now, since, hosts } = Listed.parse(await stub(env.HOSTS).list());
+  const { lostAfterMs } = hostLeaseTimes(hostLeaseSeconds(env));
+  const rows = hosts.map(({ seenAt, json, draining }) => ({
     draining: draining === true,
     ...Heartbeat.parse(JSON.parse(json)),
     lastSeenAt: new Date(seenAt).toISOString(),
-    live: now - seenAt <= HOST_SILENT_MS,
+    live: now - seenAt <= Math.min(HOST_SILENT_MS, lostAfterMs),
+    lost: now - seenAt > lostAfterMs,
   }));
+  return {
+    hosts: rows,
+    isLost: (hostId) => rows.find((host) => host.hostId === hostId)?.lost ?? (since !== 0 && now - since > lostAfterMs),
+  };
+}
+
+/** How long a heartbeat lets its host run machines. */
+export function hostLeaseSeconds(env: Pick<Env, "ROUSE_HOST_LEASE_SECONDS">): number {
+  return Number(env.ROUSE_HOST_LEASE_SECONDS ?? HOST_LEASE_SECONDS);
 }
 
 /** Let a host take new machines or not. false: there is no such host. */

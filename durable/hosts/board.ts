@@ -14,6 +14,14 @@ interface Entry {
   readonly draining?: boolean;
 }
 
+/** What `list` answers. Silence is counted by the board's own clock: it took the heartbeats. */
+export interface BoardState {
+  readonly now: number;
+  /** Since when the board keeps account: a host that it does not know was silent no longer than that. */
+  readonly since: number;
+  readonly hosts: Entry[];
+}
+
 interface Persisting {
   state: { storage: DurableObjectStorage; written?: string };
   getPersistable(): Record<string, unknown>;
@@ -26,10 +34,12 @@ const Base = createDurable({ autoPersist: true }) as unknown as new (
 
 export class HostBoard extends Base {
   hosts: Record<string, Entry> = {};
+  since = 0;
 
   /** Synchronous, as every method here: between read and write nothing may come in. */
   beat(hostId: string, json: string): { ok: true } {
     const now = Date.now();
+    if (this.since === 0) this.since = now;
     const kept = Object.entries(this.hosts).filter(([, entry]) => now - entry.seenAt < FORGET_MS);
     const draining = this.hosts[hostId]?.draining === true;
     this.hosts = { ...Object.fromEntries(kept), [hostId]: { seenAt: now, json, draining } };
@@ -51,10 +61,11 @@ export class HostBoard extends Base {
     return { found: entry !== undefined };
   }
 
-  list(): Entry[] {
-    return Object.keys(this.hosts)
+  list(): BoardState {
+    const hosts = Object.keys(this.hosts)
       .toSorted()
       .flatMap((id) => this.hosts[id] ?? []);
+    return { now: Date.now(), since: this.since, hosts };
   }
 
   /** Called after every request: a read that changed nothing must not cost a write. */

@@ -1,6 +1,7 @@
 /** What the edge may ask of a sandbox's object. Expected failures are answers: an error's class does not survive RPC. */
 import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
-import type { MachineEvent } from "../../sdk/contract/host.ts";
+import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
+import type { CreateTerms } from "./record.ts";
 import type {
   Access,
   CreateSandbox,
@@ -8,6 +9,7 @@ import type {
   Preview,
   Sandbox,
   SandboxState,
+  StopReason,
   UpdateSandbox,
 } from "../../sdk/contract/sandbox.ts";
 
@@ -49,6 +51,7 @@ export interface RouteFacts {
 
 /** The right to talk to the running machine. */
 export interface RouteGrant {
+  readonly hostId: string;
   readonly hostUrl: string;
   readonly ticket: string;
   /** Unix milliseconds. */
@@ -72,8 +75,9 @@ export interface PreviewTerms {
 }
 
 export interface SandboxApi {
-  /** @returns `name_taken`, `idempotency_key_reused`, `start_failed`, `no_capacity`, `no_host`, `host_unavailable` as failures */
-  create(input: CreateSandbox, change: Omit<Change, "id">): Promise<SandboxAnswer>;
+  /** @returns `name_taken`, `idempotency_key_reused`, `start_failed`, `no_capacity`, `no_host`, `host_unavailable`,
+   * and what the account refuses with (`quota_exceeded`, `insufficient_funds`, `spending_limit_reached`) as failures */
+  create(input: CreateSandbox, terms: CreateTerms, change: Omit<Change, "id">): Promise<SandboxAnswer>;
   get(ask: Ask): Promise<SandboxAnswer>;
   /** The sandbox when it reaches the state, ends, or the time is up. */
   waitFor(ask: Ask, state: SandboxState, waitMs: number): Promise<SandboxAnswer>;
@@ -86,8 +90,17 @@ export interface SandboxApi {
   hold(name: string, seconds: number, change: Change): Promise<SandboxAnswer>;
   stop(change: Change): Promise<SandboxAnswer>;
   restart(change: Change): Promise<SandboxAnswer>;
+  /** Run again whatever it takes: from RAM where there is some, else from disk. */
+  recover(change: Change): Promise<SandboxAnswer>;
+  /** Take back a deletion within its grace time; it sleeps, or is stopped, as before. */
+  undelete(change: Change): Promise<SandboxAnswer>;
+  /** The account has no means, or no right, for what runs. */
+  cutOff(id: string, reason: StopReason): Promise<void>;
+  /** What sleeps is deleted, whatever its retention: nobody pays for it any more. */
+  endRetention(id: string): Promise<void>;
   setRetention(days: number | null, change: Change): Promise<SandboxAnswer>;
-  remove(change: Change): Promise<Result<{ readonly deleted: DeletedSandbox }>>;
+  /** `graceSeconds`: in which a sandbox that is at rest then can be taken back. */
+  remove(graceSeconds: number, change: Change): Promise<Result<{ readonly deleted: DeletedSandbox }>>;
   route(
     ask: RouteAsk,
   ): Promise<Result<{ readonly facts: RouteFacts; readonly grant: RouteGrant | null; readonly woken: boolean }>>;
@@ -101,8 +114,8 @@ export interface SandboxApi {
   getPort(port: number, terms: PreviewTerms, ask: Ask): Promise<Result<{ readonly preview: Preview }>>;
   rotatePort(port: number, ask: Ask): Promise<Result<{ readonly preview: Preview }>>;
   closePort(port: number, ask: Ask): Promise<Result<{ readonly id: string; readonly sandboxId: string }>>;
-  /** A failure with `retryAfterMs` means: report it again. */
-  machineEvent(id: string, event: MachineEvent): Promise<Result<object>>;
+  /** A failure with `retryAfterMs` means: report it again. `fate`: what becomes of a frozen run of that generation. */
+  machineEvent(id: string, event: MachineEvent, hostId: string): Promise<Result<{ readonly fate: FrozenFate }>>;
 }
 
 /** The object of a label. */

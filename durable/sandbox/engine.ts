@@ -5,11 +5,12 @@
  */
 import type { Failure } from "../../sdk/contract/error-codes.ts";
 import { accountObject } from "../account/api.ts";
-import { listHosts } from "../hosts/board-facade.ts";
+import { readBoard } from "../hosts/board-facade.ts";
 import { placeOn } from "../hosts/placement.ts";
-import { HostClient } from "./host-client.ts";
+import { HostClient, type HostAddress } from "./host-client.ts";
 import { heldUntil, idleSeconds } from "./holds.ts";
 import { hasStep, isLive, reduce, STEP_CHECK_MS, timersOf, type LifeEvent, type Outcome } from "./lifecycle.ts";
+import { Purges } from "./purges.ts";
 import { toSandbox, type SandboxRecord } from "./record.ts";
 import { observed, runStep, unreachable } from "./step.ts";
 import { SandboxStore } from "./store.ts";
@@ -31,6 +32,7 @@ export class Engine {
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
   readonly #host: HostClient;
+  readonly #purges: Purges;
   readonly #watchers = new Set<Watcher>();
   #store: SandboxStore | null;
   #driving: Promise<void> | null = null;
@@ -43,6 +45,7 @@ export class Engine {
     this.#ctx = ctx;
     this.#env = env;
     this.#host = new HostClient(env.ROUSE_HOST_SECRET);
+    this.#purges = new Purges(ctx.storage, this.#host);
     this.#store = SandboxStore.existing(ctx.storage);
     this.timers = new Timers(ctx.storage);
   }
@@ -73,9 +76,31 @@ export class Engine {
     }
     const outcome = reduce(record.life, event, Date.now());
     if (!outcome.ok || !outcome.changed) return outcome;
-    this.save({ ...record, life: outcome.life });
+    const given = event.type === "hostLost" ? this.#givenUp(record) : record;
+    this.save({ ...given, life: outcome.life });
     if (event.type === "stop" || event.type === "delete") this.#stepAbort?.abort();
     return outcome;
+  }
+
+  /** A machine that is given up for good is removed when its host is back. */
+  #givenUp(record: SandboxRecord): SandboxRecord {
+    const { state, run } = record.life;
+    if (!record.host || !(state === "deleted" || (state === "starting" && run === "create"))) return record;
+    this.#purges.add(record.id, record.host, Date.now());
+    this.timers.set("purges", this.#purges.dueAt());
+    return state === "deleted" ? record : { ...record, host: null };
+  }
+
+  /** A host shows itself with a machine that nothing is known of: what is left of it is removed now. */
+  hastenPurge(id: string): void {
+    if (!this.#store || !this.#purges.hasten(id, Date.now())) return;
+    this.background(this.#purge());
+  }
+
+  async #purge(): Promise<void> {
+    await this.#purges.run(await readBoard(this.#env), Date.now());
+    this.timers.set("purges", this.#purges.dueAt());
+    this.timers.arm();
   }
 
   /** Store a record with its timers, and tell whoever waits and the account. */
@@ -142,6 +167,8 @@ export class Engine {
         if (record.configurePending && record.life.state === "running") await this.configure();
         return;
       }
+      // What can be taken back stays as it is until its time is over.
+      if (record.life.undeleteTo !== null && (record.life.nextTryAt ?? 0) > Date.now()) return;
       const event = await this.#step(record);
       if (event.type === "unreachable") this.#failedTries++;
       const outcome = this.commit(record.id, event);
@@ -164,13 +191,36 @@ export class Engine {
     const abort = new AbortController();
     this.#stepAbort = abort;
     try {
+      const refusal = await this.#refusal(record);
+      if (refusal) return { type: "refused", generation: record.life.generation, failure: refusal };
       if (!record.host) return await this.#place(record, abort.signal);
-      const event = await runStep(this.#host, record.host.url, record, abort.signal);
+      // A host that was silent before may hang, and a call to it would wait in vain.
+      const { stopReason, attempts } = record.life;
+      const doubtful = stopReason === "host_lost" || attempts > 0;
+      if (doubtful && (await this.#whereabouts(record)) === "lost") return hostLost(record);
+      const event = await runStep(this.#host, record.host, record, abort.signal);
       if (event.type !== "unreachable" || abort.signal.aborted) return event;
-      const moved = await this.#moved(record);
-      return moved ? await runStep(this.#host, moved, record, abort.signal) : event;
+      const now = await this.#whereabouts(record);
+      if (now === "lost") return hostLost(record);
+      return now ? await runStep(this.#host, now, record, abort.signal) : event;
     } finally {
       this.#stepAbort = null;
+    }
+  }
+
+  /** Why the account does not allow the run that is about to begin; null when it does. */
+  async #refusal(record: SandboxRecord): Promise<Failure | null> {
+    const { life } = record;
+    const asked = record.governed || record.maxTotalCostMicros !== null;
+    if (!asked || (life.state !== "starting" && life.state !== "resuming")) return null;
+    const { id, label, shape, createdBy, maxTotalCostMicros } = record;
+    const isNew = life.run === "create";
+    const ask = { id, label, generation: life.generation, isNew, shape, keyId: createdBy, maxTotalCostMicros };
+    try {
+      const answer = await accountObject(this.#env.ACCOUNT, record.account).admitRun(ask);
+      return answer.ok ? null : answer.failure;
+    } catch {
+      return { code: "host_unavailable", message: "The account can't be asked now.", retryAfterMs: 1000 };
     }
   }
 
@@ -178,7 +228,7 @@ export class Engine {
   async #place(record: SandboxRecord, signal: AbortSignal): Promise<LifeEvent> {
     if (record.life.state === "deleted") return { type: "purged" };
     if (record.life.state === "stopping") return { type: "stopped", generation: record.life.generation };
-    const hosts = await listHosts(this.#env.HOSTS, Date.now());
+    const { hosts } = await readBoard(this.#env);
     const placement = placeOn(hosts, record.shape);
     if ("failure" in placement) {
       const { failure } = placement;
@@ -190,29 +240,39 @@ export class Engine {
     if (current?.id !== record.id || current.life.state !== record.life.state) {
       return unreachable(record, { code: "host_unavailable", message: "The sandbox changed." });
     }
-    const placed = { ...current, host: { id: chosen.hostId, url: chosen.url } };
+    const host = { id: chosen.hostId, url: chosen.url };
+    const placed = { ...current, host };
+    // After a creation that was given up it may be the same host again.
+    this.#purges.drop(placed.id, host.id);
     this.save(placed);
-    return runStep(this.#host, chosen.url, placed, signal);
+    return runStep(this.#host, host, placed, signal);
   }
 
-  /** A host may come back under another address. The new one, when it did. */
-  async #moved(record: SandboxRecord): Promise<string | null> {
+  /** A host may come back under another address: that, when it did. `lost` when nothing of it can run any more. */
+  async #whereabouts(record: SandboxRecord): Promise<HostAddress | "lost" | null> {
     const { host } = record;
     if (!host) return null;
-    const found = (await listHosts(this.#env.HOSTS, Date.now())).find((one) => one.hostId === host.id);
+    const board = await readBoard(this.#env);
+    if (board.isLost(host.id)) return "lost";
+    const found = board.hosts.find((one) => one.hostId === host.id);
     const current = this.record();
     if (!found || found.url === host.url || current?.id !== record.id) return null;
-    this.save({ ...current, host: { id: host.id, url: found.url } });
-    return found.url;
+    const moved = { id: host.id, url: found.url };
+    this.save({ ...current, host: moved });
+    return moved;
   }
 
   /** Ask the host whether a sandbox that should run does, and take note. A failure says that it can't be known. */
   async verify(record: SandboxRecord): Promise<Failure | null> {
     if (!record.host) return null;
-    let seen = await this.#host.get(record.host.url, record.id);
+    let seen = await this.#host.get(record.host, record.id);
     if (!seen.ok && !seen.reached) {
-      const moved = await this.#moved(record);
-      if (moved) seen = await this.#host.get(moved, record.id);
+      const now = await this.#whereabouts(record);
+      if (now === "lost") {
+        this.commit(record.id, hostLost(record));
+        return null;
+      }
+      if (now) seen = await this.#host.get(now, record.id);
     }
     if (seen.ok) {
       const event = observed(record, seen.value);
@@ -236,7 +296,7 @@ export class Engine {
       env: { ...record.env },
       idlePauseSeconds: idleSeconds(record, Date.now()),
     };
-    const answer = await this.#host.act(record.host.url, record.id, "configure", body);
+    const answer = await this.#host.act(record.host, record.id, "configure", body);
     const now = this.record();
     if (!answer.ok || now?.id !== record.id) return;
     // Changed again meanwhile: the newer settings are still to be told.
@@ -273,7 +333,12 @@ export class Engine {
       const deleted = record.life.state === "deleted";
       const sandbox = deleted ? null : toSandbox(record, urlParts(this.#env));
       try {
-        await accountObject(this.#env.ACCOUNT, record.account).applySummary({ label: record.label, sequence, sandbox });
+        const { account, label, host } = record;
+        const told = { label, sequence, sandbox, hostId: host?.id ?? null, createdBy: record.createdBy };
+        const { governed } = await accountObject(this.#env.ACCOUNT, account).applySummary(told);
+        const current = this.record();
+        if (current?.id === record.id && current.governed !== governed)
+          this.#store?.saveRecord({ ...current, governed });
       } catch {
         this.timers.set("outbox", Date.now() + INDEX_RETRY_MS);
         this.timers.arm();
@@ -316,6 +381,9 @@ export class Engine {
         return this.configure();
       case "outbox":
         return this.pushIndex();
+      case "purges":
+        this.timers.set("purges", Date.now() + STEP_CHECK_MS);
+        return this.#purge();
       case "configure":
         this.timers.set("configure", Date.now() + CONFIGURE_RETRY_MS);
         if (record?.configurePending && record.life.state === "running") await this.configure();
@@ -327,6 +395,11 @@ export class Engine {
       }
     }
   }
+}
+
+function hostLost({ life: { generation } }: SandboxRecord): LifeEvent {
+  const message = "The sandbox's host has been silent for longer than its lease.";
+  return { type: "hostLost", generation, failure: { code: "host_unavailable", message, retryAfterMs: 5000 } };
 }
 
 export function urlParts(env: Env): { scheme: string; domain: string } {

@@ -1,6 +1,7 @@
 /** Control calls to a host agent: bearer, time limits, answers parsed by the contract. */
 import { isErrorCode, type Failure } from "../../sdk/contract/error-codes.ts";
 import { ErrorBody } from "../../sdk/contract/errors.ts";
+import { controlSecret } from "../../sdk/contract/host-secrets.ts";
 import { hostHeaders, hostPaths, Machine, type MachineVerb } from "../../sdk/contract/host.ts";
 
 /** Longest time of each call, milliseconds. The first create or boot of a shape builds its golden image. */
@@ -13,6 +14,7 @@ const LIMIT_MS = {
   destroy: 60_000,
   get: 10_000,
   configure: 15_000,
+  revoke: 3000,
 } as const;
 
 /** `reached` is false when it is not known whether the host took the call. */
@@ -20,53 +22,73 @@ export type HostAnswer<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly reached: boolean; readonly failure: Failure };
 
-export class HostClient {
-  readonly #secret: string;
+/** A host, and where it is reached. */
+export interface HostAddress {
+  readonly id: string;
+  readonly url: string;
+}
 
-  constructor(secret: string) {
-    this.#secret = secret;
+export class HostClient {
+  readonly #root: string;
+  readonly #secrets = new Map<string, Promise<string>>();
+
+  /** @param root of the secrets between edge and hosts */
+  constructor(root: string) {
+    this.#root = root;
   }
 
-  create(hostUrl: string, id: string, body: object, signal: AbortSignal): Promise<HostAnswer<Machine>> {
-    return this.#machine(hostUrl, "PUT", hostPaths.machine(id), body, LIMIT_MS.create, signal);
+  create(host: HostAddress, id: string, body: object, signal: AbortSignal): Promise<HostAnswer<Machine>> {
+    return this.#machine(host, "PUT", hostPaths.machine(id), body, LIMIT_MS.create, signal);
   }
 
   act(
-    hostUrl: string,
+    host: HostAddress,
     id: string,
     verb: Exclude<MachineVerb, "settle">,
     body: object,
     signal?: AbortSignal,
   ): Promise<HostAnswer<Machine>> {
-    return this.#machine(hostUrl, "POST", hostPaths.act(id, verb), body, LIMIT_MS[verb], signal);
+    return this.#machine(host, "POST", hostPaths.act(id, verb), body, LIMIT_MS[verb], signal);
   }
 
-  get(hostUrl: string, id: string, signal?: AbortSignal): Promise<HostAnswer<Machine>> {
-    return this.#machine(hostUrl, "GET", hostPaths.machine(id), undefined, LIMIT_MS.get, signal);
+  get(host: HostAddress, id: string, signal?: AbortSignal): Promise<HostAnswer<Machine>> {
+    return this.#machine(host, "GET", hostPaths.machine(id), undefined, LIMIT_MS.get, signal);
   }
 
-  async destroy(hostUrl: string, id: string, signal: AbortSignal): Promise<HostAnswer<null>> {
-    const answer = await this.#call(hostUrl, "DELETE", hostPaths.machine(id), undefined, LIMIT_MS.destroy, signal);
+  async destroy(host: HostAddress, id: string, signal: AbortSignal): Promise<HostAnswer<null>> {
+    const answer = await this.#call(host, "DELETE", hostPaths.machine(id), undefined, LIMIT_MS.destroy, signal);
     return answer.ok ? { ok: true, value: null } : answer;
   }
 
+  /** Tell a host of keys that are over; its connections of theirs end before it answers. */
+  async revoke(host: HostAddress, keyIds: readonly string[]): Promise<boolean> {
+    const abort = new AbortController();
+    return (await this.#call(host, "POST", hostPaths.revoke, { keyIds }, LIMIT_MS.revoke, abort.signal)).ok;
+  }
+
   async #machine(
-    hostUrl: string,
+    host: HostAddress,
     method: string,
     path: string,
     body: object | undefined,
     limitMs: number,
     signal?: AbortSignal,
   ): Promise<HostAnswer<Machine>> {
-    const answer = await this.#call(hostUrl, method, path, body, limitMs, signal);
+    const answer = await this.#call(host, method, path, body, limitMs, signal);
     if (!answer.ok) return answer;
     const machine = Machine.safeParse(answer.value);
     if (machine.success) return { ok: true, value: machine.data };
     return unavailable("The host's answer is not what this edge understands.");
   }
 
+  #secretOf(hostId: string): Promise<string> {
+    let secret = this.#secrets.get(hostId);
+    if (!secret) this.#secrets.set(hostId, (secret = controlSecret(this.#root, hostId)));
+    return secret;
+  }
+
   async #call(
-    hostUrl: string,
+    host: HostAddress,
     method: string,
     path: string,
     body: object | undefined,
@@ -84,10 +106,10 @@ export class HostClient {
     signal?.addEventListener("abort", forward);
     try {
       if (signal?.aborted) abort.abort();
-      const response = await fetch(hostUrl + path, {
+      const response = await fetch(host.url + path, {
         method,
         headers: {
-          authorization: `Bearer ${this.#secret}`,
+          authorization: `Bearer ${await this.#secretOf(host.id)}`,
           [hostHeaders.requestId]: crypto.randomUUID(),
           ...(body ? { "content-type": "application/json" } : {}),
         },

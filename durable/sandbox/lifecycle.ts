@@ -10,13 +10,15 @@
  * - deleted is final, and delete works from every state.
  */
 import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
+import type { FrozenFate } from "../../sdk/contract/host.ts";
 import type { SandboxState, StopReason } from "../../sdk/contract/sandbox.ts";
 import { begun, extended, newLease, type Lease } from "./lease.ts";
 
 /** How the current generation began, or begins. */
 export type RunKind = "create" | "wake" | "boot";
 
-export type PauseReason = "idle" | "requested" | "time_limit";
+/** `cut_off`: the account has no means for it; `stopReason` says which. */
+export type PauseReason = "idle" | "requested" | "time_limit" | "cut_off";
 
 /** What the table decides about. All times are Unix milliseconds. */
 export interface Life {
@@ -35,6 +37,8 @@ export interface Life {
   readonly diskKept: boolean;
   /** A host may still hold something of a deleted sandbox. */
   readonly purgePending: boolean;
+  /** What a deleted sandbox was, for as long as it can be taken back; null when it can't. */
+  readonly undeleteTo: "paused" | "stopped" | null;
   readonly retentionDays: number;
   readonly lease: Lease;
   readonly readyAt: number | null;
@@ -52,12 +56,17 @@ export type LifeEvent =
   /** `leaseSeconds`: the time limit of the run it begins, instead of the sandbox's own. */
   | { readonly type: "wake"; readonly leaseSeconds?: number }
   | { readonly type: "restart" }
+  /** Run again whatever it takes: from RAM where there is some, else from disk. */
+  | { readonly type: "recover" }
   | { readonly type: "pause"; readonly reason: "idle" | "requested" }
   | { readonly type: "extend"; readonly seconds: number }
   | { readonly type: "leaseEnd" }
   | { readonly type: "stop" }
-  | { readonly type: "delete" }
-  | { readonly type: "expire" }
+  /** `graceMs`: how long a sandbox at rest can be taken back. */
+  | { readonly type: "delete"; readonly graceMs?: number }
+  | { readonly type: "undelete" }
+  /** `unpaid`: whatever its retention. */
+  | { readonly type: "expire"; readonly unpaid?: boolean }
   | { readonly type: "ran"; readonly generation: number; readonly lastActiveAt: number }
   | {
       readonly type: "runFailed";
@@ -84,6 +93,12 @@ export type LifeEvent =
       readonly from: SandboxState;
       readonly failure: Failure;
     }
+  /** The account does not allow the run: nothing of it was begun. */
+  | { readonly type: "refused"; readonly generation: number; readonly failure: Failure }
+  /** The account has no means for the run under way any more. */
+  | { readonly type: "cutOff"; readonly reason: StopReason }
+  /** The host has been silent for longer than its lease: nothing of the sandbox runs there. */
+  | { readonly type: "hostLost"; readonly generation: number; readonly failure: Failure }
   | { readonly type: "purged" };
 
 export type Outcome =
@@ -122,6 +137,7 @@ export function newLife(retentionDays: number, now: number, lease: Lease = newLe
     nextTryAt: now + STEP_CHECK_MS,
     diskKept: false,
     purgePending: false,
+    undeleteTo: null,
     retentionDays,
     lease,
     readyAt: null,
@@ -132,6 +148,15 @@ export function newLife(retentionDays: number, now: number, lease: Lease = newLe
     memoryRestored: null,
     failure: null,
   };
+}
+
+/**
+ * What becomes of a run that its host finds frozen. The sandbox is on that host alone, so RAM that it has given up is
+ * still the newest there is, unless the sandbox went on without it.
+ */
+export function fateOf(life: Life, generation: number): FrozenFate {
+  if (life.state === "running") return life.generation === generation ? "run" : "end";
+  return ["paused", "resuming", "pausing"].includes(life.state) ? "sleep" : "end";
 }
 
 /** When each timer is due; null for none. */
@@ -188,6 +213,10 @@ const toPaused = (life: Life, reason: StopReason, now: number, lastActiveAt?: nu
   return life.state === "pausing" && life.wakeAfterPause ? resume(paused, now) : paused;
 };
 
+/** Why the pause under way puts the machine to sleep. */
+const reasonOf = (life: Life): StopReason =>
+  life.pauseReason === "cut_off" ? (life.stopReason ?? "insufficient_funds") : (life.pauseReason ?? "requested");
+
 const toStopped = (life: Life, reason: StopReason, now: number, change: Partial<Life> = {}): Life =>
   enter(life, "stopped", now, { stopReason: reason, endedAt: now, pausedAt: null, ...change });
 
@@ -220,6 +249,23 @@ const wait = (life: Life, event: { failure: Failure }, now: number): Life => ({
 });
 
 const remove = (life: Life, _event: LifeEvent, now: number): Life => toDeleted(life, now);
+/** At rest there is something to come back to. */
+const removeResting =
+  (undeleteTo: "paused" | "stopped") =>
+  (life: Life, { graceMs = 0 }: { graceMs?: number }, now: number): Life =>
+    graceMs > 0
+      ? toDeleted(life, now, { pausedAt: life.pausedAt, undeleteTo, nextTryAt: now + graceMs })
+      : toDeleted(life, now);
+const removeForGood = (life: Life, { graceMs = 0 }: { graceMs?: number }, now: number): Life =>
+  life.undeleteTo !== null && graceMs === 0 ? { ...life, undeleteTo: null, nextTryAt: now } : life;
+const takeBack = (life: Life, _event: LifeEvent, now: number): Life | Failure => {
+  if (life.undeleteTo === null || (life.nextTryAt ?? 0) <= now)
+    return failure("sandbox_gone", "The sandbox was deleted for good.", life.state);
+  const change = { purgePending: false, undeleteTo: null, failure: null } as const;
+  return life.undeleteTo === "paused"
+    ? enter(life, "paused", now, { ...change, pausedAt: now, endedAt: null })
+    : enter(life, "stopped", now, change);
+};
 const halt = (life: Life, _event: LifeEvent, now: number): Life =>
   enter(life, "stopping", now, { stopReason: "requested", failure: null });
 const restart = (life: Life, _event: LifeEvent, now: number): Life => boot(life, now);
@@ -238,6 +284,12 @@ const extend = (life: Life, event: { seconds: number }, now: number): Life => {
   const lease = extended(life.lease, event.seconds, now);
   return lease === life.lease ? life : { ...life, lease };
 };
+
+/** Its RAM is on a host that is silent; when that is back, it wakes as after any pause. */
+const lose = (life: Life, event: { failure: Failure }, now: number): Life => ({
+  ...enter(life, "paused", now, { pausedAt: life.pausedAt ?? now, stopReason: "host_lost" }),
+  failure: event.failure,
+});
 
 /** The time is up, whatever goes on in the machine. */
 const endLease = (life: Life, _event: LifeEvent, now: number): Life => {
@@ -264,6 +316,15 @@ const table: Table = {
     stopped: stoppedAlready,
   },
   restart: { stopped: restart, running: restart, paused: restart, starting: same, resuming: same },
+  recover: {
+    stopped: restart,
+    paused: (life, _event, now) => resume(life, now),
+    pausing: (life) => ({ ...life, wakeAfterPause: true }),
+    starting: same,
+    resuming: same,
+    running: (life) => (life.failure === null ? life : { ...life, failure: null }),
+    stopping: stoppedAlready,
+  },
   pause: {
     running: (life, event, now) => enter(life, "pausing", now, { pauseReason: event.reason, failure: null }),
     // Who asks outright does not care whether it was idle.
@@ -278,12 +339,13 @@ const table: Table = {
     starting: remove,
     running: remove,
     pausing: remove,
-    paused: remove,
+    paused: removeResting("paused"),
     resuming: remove,
     stopping: remove,
-    stopped: remove,
-    deleted: same,
+    stopped: removeResting("stopped"),
+    deleted: removeForGood,
   },
+  undelete: { deleted: takeBack },
   extend: {
     starting: extend,
     running: extend,
@@ -293,8 +355,10 @@ const table: Table = {
   },
   leaseEnd: { running: endLease },
   expire: {
-    paused: (life, _event, now) =>
-      (pausedExpiresAt(life) ?? Infinity) <= now ? toDeleted(life, now, { stopReason: "paused_expired" }) : life,
+    paused: (life, event, now) =>
+      event.unpaid || (pausedExpiresAt(life) ?? Infinity) <= now
+        ? toDeleted(life, now, { stopReason: "paused_expired" })
+        : life,
   },
   ran: {
     starting: (life, event, now) => toRunning(life, event.lastActiveAt, now),
@@ -319,8 +383,7 @@ const table: Table = {
     },
   },
   paused: {
-    pausing: (life, event, now) =>
-      toPaused(life, event.reason ?? life.pauseReason ?? "requested", now, event.lastActiveAt),
+    pausing: (life, event, now) => toPaused(life, event.reason ?? reasonOf(life), now, event.lastActiveAt),
     running: (life, event, now) => toPaused(life, event.reason ?? "requested", now, event.lastActiveAt),
   },
   pauseRefused: {
@@ -329,9 +392,9 @@ const table: Table = {
   },
   pauseFailed: {
     pausing: (life, event, now) =>
-      // A run whose time is up must not go on because it could not be put to sleep.
-      life.pauseReason === "time_limit"
-        ? enter(life, "stopping", now, { stopReason: "time_limit", failure: event.failure })
+      // A run whose time or money is up must not go on because it could not be put to sleep.
+      life.pauseReason === "time_limit" || life.pauseReason === "cut_off"
+        ? enter(life, "stopping", now, { stopReason: reasonOf(life), failure: event.failure })
         : enter(life, "running", now, { failure: event.failure }),
   },
   stopped: { stopping: (life, _event, now) => toStopped(life, life.stopReason ?? "requested", now, { failure: null }) },
@@ -341,6 +404,35 @@ const table: Table = {
       life.wakeAfterPause ? boot(life, now, { stopReason: event.reason }) : toStopped(life, event.reason, now),
     paused: crash,
     stopping: (life, _event, now) => toStopped(life, life.stopReason ?? "requested", now),
+  },
+  refused: {
+    starting: (life, event, now) =>
+      life.run === "create"
+        ? toDeleted(life, now, {
+            purgePending: false,
+            nextTryAt: null,
+            stopReason: "startup_failed",
+            failure: event.failure,
+          })
+        : toStopped(life, life.stopReason ?? "requested", now, { failure: event.failure }),
+    resuming: (life, event, now) =>
+      enter(life, "paused", now, { pausedAt: life.pausedAt ?? now, failure: event.failure }),
+  },
+  cutOff: {
+    running: (life, event, now) =>
+      enter(life, "pausing", now, { pauseReason: "cut_off", stopReason: event.reason, failure: null }),
+  },
+  hostLost: {
+    running: lose,
+    pausing: lose,
+    resuming: lose,
+    // Nothing was acknowledged of a creation, so another host may take it; a disk is where it is.
+    starting: (life, event, now) =>
+      life.run === "create"
+        ? enter(life, "starting", now, { generation: life.generation + 1, failure: event.failure })
+        : toStopped(life, "host_lost", now, { failure: event.failure }),
+    stopping: (life, _event, now) => toStopped(life, life.stopReason ?? "requested", now),
+    deleted: (life) => (life.purgePending ? { ...life, purgePending: false, nextTryAt: null } : life),
   },
   unreachable: {
     starting: wait,
@@ -352,6 +444,9 @@ const table: Table = {
   purged: { deleted: (life) => (life.purgePending ? { ...life, purgePending: false, nextTryAt: null } : life) },
 };
 
+/** Events that nobody asks for: without an answer in the table they change nothing. */
+const unasked: ReadonlySet<LifeEvent["type"]> = new Set(["purged", "expire", "leaseEnd", "cutOff"]);
+
 /** The next life. A request that the table has no answer to is a typed conflict; such a report changes nothing. */
 export function reduce(life: Life, event: LifeEvent, now: number): Outcome {
   const isReport = "generation" in event;
@@ -359,8 +454,7 @@ export function reduce(life: Life, event: LifeEvent, now: number): Outcome {
   if (event.type === "unreachable" && event.from !== life.state) return { ok: true, life, changed: false };
   const handler = handlerOf(event, life.state);
   if (!handler) {
-    if (isReport || event.type === "purged" || event.type === "expire" || event.type === "leaseEnd")
-      return { ok: true, life, changed: false };
+    if (isReport || unasked.has(event.type)) return { ok: true, life, changed: false };
     if (life.state === "deleted")
       return { ok: false, failure: failure("sandbox_gone", "The sandbox was deleted.", life.state) };
     return {

@@ -1,7 +1,8 @@
 /** The object of one sandbox name: decides whether and where its machine runs. Bytes never pass through it. */
 import { DurableObject } from "cloudflare:workers";
 import type { Failure } from "../../sdk/contract/error-codes.ts";
-import type { MachineEvent } from "../../sdk/contract/host.ts";
+import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
+import type { StopReason } from "../../sdk/contract/sandbox.ts";
 import { newSandboxId } from "../../sdk/contract/names.ts";
 import {
   defaults,
@@ -14,7 +15,6 @@ import {
   type SandboxState,
   type UpdateSandbox,
 } from "../../sdk/contract/sandbox.ts";
-import { sign, signingKey, type SigningKey } from "../../sdk/contract/ticket.ts";
 import {
   refuse,
   type Ask,
@@ -29,37 +29,33 @@ import {
 } from "./api.ts";
 import { ANSWERS_KEPT_MS, Engine, urlParts } from "./engine.ts";
 import { activeHolds, idleSeconds } from "./holds.ts";
-import { isLive, isTransitional, type LifeEvent } from "./lifecycle.ts";
-import { Previews, visibilityOf, type PreviewResult } from "./previews.ts";
-import { newRecord, toDeleted, toSandbox, type SandboxRecord } from "./record.ts";
+import { fateOf, isLive, isTransitional, type LifeEvent } from "./lifecycle.ts";
+import { Previews, type PreviewResult } from "./previews.ts";
+import { newRecord, toDeleted, toSandbox, type CreateTerms, type SandboxRecord } from "./record.ts";
+import { Routing, type Found } from "./routing.ts";
 import type { SandboxStore } from "./store.ts";
 
-/** How long a ticket is good, milliseconds. */
-export const TICKET_MS = 300_000;
 /** A change that has to wait for another first waits at least so long, milliseconds. */
 const TURN_MS = 30_000;
-
-type Found =
-  | { readonly ok: true; readonly store: SandboxStore; readonly record: SandboxRecord }
-  | { readonly ok: false; readonly failure: Failure };
 
 export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   readonly #engine: Engine;
   readonly #underWay = new Map<string, Promise<SandboxAnswer>>();
-  #ticketKey: Promise<SigningKey> | undefined;
   readonly #previews: Previews;
+  readonly #routing: Routing;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#engine = new Engine(ctx, env);
     this.#previews = new Previews(this.#engine, env);
+    this.#routing = new Routing(this.#engine, env);
   }
 
   override async alarm(): Promise<void> {
     await this.#engine.alarm();
   }
 
-  async create(input: CreateSandbox, change: Omit<Change, "id">): Promise<SandboxAnswer> {
+  async create(input: CreateSandbox, terms: CreateTerms, change: Omit<Change, "id">): Promise<SandboxAnswer> {
     const store = this.#engine.openStore();
     const key = change.idempotencyKey;
     for (;;) {
@@ -86,6 +82,8 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
         return answer.ok ? { ok: true, sandbox: { ...answer.sandbox, reused: true } } : answer;
       }
       if (record?.life.purgePending) {
+        // The name is wanted: what could have been taken back goes now.
+        this.#engine.commit(record.id, { type: "delete" });
         // Two machines must never run under one name, so the old one's end comes first.
         await this.#engine.drive();
         const left = store.record();
@@ -93,13 +91,14 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
           return { ok: false, failure: left.life.failure ?? hostUnavailable };
         continue;
       }
-      return this.#make(store, input, change, record);
+      return this.#make(store, input, terms, change, record);
     }
   }
 
   async #make(
     store: SandboxStore,
     input: CreateSandbox,
+    terms: CreateTerms,
     change: Omit<Change, "id">,
     last: SandboxRecord | null,
   ): Promise<SandboxAnswer> {
@@ -107,6 +106,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     const record = newRecord(
       input,
       { id: newSandboxId(label), account, label },
+      terms,
       (last?.accessVersion ?? 0) + 1,
       Date.now(),
     );
@@ -171,6 +171,8 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
         access: input.access ?? record.access,
         accessVersion: record.accessVersion + (closing ? 1 : 0),
         persistent: input.persistent ?? record.persistent,
+        maxTotalCostMicros:
+          input.maxTotalCostMicros === undefined ? record.maxTotalCostMicros : input.maxTotalCostMicros,
         configurePending: record.configurePending || (told && isLive(record.life.state)),
       });
       if (told && record.life.state === "running") await this.#engine.configure();
@@ -233,6 +235,34 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     });
   }
 
+  async recover(change: Change): Promise<SandboxAnswer> {
+    return this.#once(change, async (record) => {
+      await this.#turn(record, ["stopping"], change.holdMs);
+      return this.#ask(record.id, { type: "recover" }, "running", change.holdMs);
+    });
+  }
+
+  async undelete(change: Change): Promise<SandboxAnswer> {
+    const record = this.#engine.record();
+    if (!record || (change.id !== null && change.id !== record.id)) return this.#find(change.id) as SandboxAnswer;
+    const outcome = this.#engine.commit(record.id, { type: "undelete" });
+    if (!outcome.ok) return outcome;
+    await this.#engine.indexed();
+    return this.get({ id: record.id });
+  }
+
+  /** The account has no means, or no right, for what runs. */
+  async cutOff(id: string, reason: StopReason): Promise<void> {
+    if (this.#engine.commit(id, { type: "cutOff", reason }).ok) this.#engine.background(this.#engine.drive());
+    // Nothing changed where it sleeps already: the account still learns that it does.
+    else await this.#engine.indexed();
+  }
+
+  async endRetention(id: string): Promise<void> {
+    const outcome = this.#engine.commit(id, { type: "expire", unpaid: true });
+    if (outcome.ok && outcome.changed) this.#engine.background(this.#engine.drive());
+  }
+
   async setRetention(days: number | null, change: Change): Promise<SandboxAnswer> {
     return this.#once(change, async (record) => {
       this.#engine.save({ ...record, life: { ...record.life, retentionDays: days ?? defaults.retentionDays } });
@@ -241,7 +271,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     });
   }
 
-  async remove(change: Change): Promise<Result<{ deleted: DeletedSandbox }>> {
+  async remove(graceSeconds: number, change: Change): Promise<Result<{ deleted: DeletedSandbox }>> {
     const { store } = this.#engine;
     const record = store?.record();
     if (!store || !record) return notFound;
@@ -249,11 +279,18 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
       const past = store.past(change.id);
       return past ? { ok: true, deleted: past } : notFound;
     }
-    this.#engine.commit(record.id, { type: "delete" });
+    const graceMs = graceSeconds * 1000;
+    // Only what is at rest can be taken back; where that fails it is deleted all the same.
+    if (graceMs > 0 && record.life.state === "running")
+      await this.#ask(record.id, { type: "pause", reason: "requested" }, "paused", TURN_MS);
+    this.#engine.commit(record.id, { type: "delete", graceMs });
     const tries = this.#engine.failedTries;
     this.#engine.background(this.#engine.drive());
     const gone = (now: SandboxRecord) =>
-      now.id !== record.id || !now.life.purgePending || this.#engine.failedTries !== tries;
+      now.id !== record.id ||
+      !now.life.purgePending ||
+      now.life.undeleteTo !== null ||
+      this.#engine.failedTries !== tries;
     await this.#engine.until(gone, change.holdMs);
     await this.#engine.indexed();
     const now = store.record();
@@ -262,49 +299,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   async route(ask: RouteAsk): Promise<Result<{ facts: RouteFacts; grant: RouteGrant | null; woken: boolean }>> {
-    const found = this.#find(ask.id);
-    if (!found.ok) return found;
-    const { id } = found.record;
-    const endsAt = Date.now() + ask.waitMs;
-    let verify = ask.verify;
-    let woken = false;
-    for (;;) {
-      const again = this.#find(id);
-      if (!again.ok) return again;
-      const { record } = again;
-      const { state } = record.life;
-      if (state === "running") {
-        if (verify) {
-          verify = false;
-          const failure = await this.#engine.verify(record);
-          if (failure) return { ok: false, failure };
-          continue;
-        }
-        return { ok: true, facts: this.#facts(again.store, record), grant: await this.#grant(record), woken };
-      }
-      if (!ask.wake) return { ok: true, facts: this.#facts(again.store, record), grant: null, woken };
-      if (!record.autoWake && (state === "paused" || state === "pausing"))
-        return refuse("sandbox_paused", "The sandbox is paused and wakes only when told to.");
-      if (state === "stopping") return refuse("sandbox_stopped", "The sandbox is stopping.", { state });
-      const outcome = this.#engine.commit(id, { type: "wake" });
-      if (!outcome.ok) return outcome;
-      woken = true;
-      const tries = this.#engine.failedTries;
-      this.#engine.background(this.#engine.drive());
-      const left = endsAt - Date.now();
-      const after = await this.#engine.until(
-        (now) => now.id !== id || !isTransitional(now.life.state) || this.#engine.failedTries !== tries,
-        left,
-      );
-      if (after?.id !== id || after.life.state === "running") continue;
-      if (after.life.failure && (!isTransitional(after.life.state) || this.#engine.failedTries !== tries))
-        return { ok: false, failure: after.life.failure };
-      if (isTransitional(after.life.state))
-        return {
-          ok: false,
-          failure: { code: "sandbox_waking", message: "The sandbox is waking.", retryAfterMs: 1000 },
-        };
-    }
+    return this.#routing.route(ask, (id) => this.#find(id));
   }
 
   async openPort(
@@ -337,16 +332,25 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     return found.ok ? this.#previews.close(found, port) : found;
   }
 
-  async machineEvent(id: string, event: MachineEvent): Promise<Result<object>> {
+  async machineEvent(id: string, event: MachineEvent, hostId: string): Promise<Result<{ fate: FrozenFate }>> {
     const found = this.#find(id);
-    if (!found.ok) return found;
-    const { life } = found.record;
-    if (event.generation !== life.generation) return { ok: true };
+    if (!found.ok) {
+      this.#engine.hastenPurge(id);
+      return found;
+    }
+    const { life, host } = found.record;
+    if (host?.id !== hostId) {
+      this.#engine.hastenPurge(id);
+      return { ok: true, fate: "end" };
+    }
+    if (event.type === "returned") return { ok: true, fate: fateOf(life, event.generation) };
+    const taken = { ok: true, fate: "run" } as const;
+    if (event.generation !== life.generation) return taken;
     if (event.type === "idle") {
-      if (life.state !== "running" || idleSeconds(found.record, Date.now()) === 0) return { ok: true };
+      if (life.state !== "running" || idleSeconds(found.record, Date.now()) === 0) return taken;
       const outcome = this.#engine.commit(id, { type: "pause", reason: "idle" });
       this.#engine.background(this.#engine.drive());
-      return outcome.ok ? { ok: true } : outcome;
+      return outcome.ok ? taken : outcome;
     }
     // The answer to the call that starts this run is still on its way, and must be read first.
     if (life.state === "starting" || life.state === "resuming") {
@@ -354,7 +358,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     }
     this.#engine.commit(id, event);
     if (life.state === "pausing") this.#engine.background(this.#engine.drive());
-    return { ok: true };
+    return taken;
   }
 
   /** Bring what holds a name to run: woken from RAM, or restarted from disk. */
@@ -454,22 +458,6 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
 
   #show(record: SandboxRecord): SandboxAnswer {
     return { ok: true, sandbox: toSandbox(record, urlParts(this.env)) };
-  }
-
-  #facts(store: SandboxStore, record: SandboxRecord): RouteFacts {
-    const { state, generation } = record.life;
-    const ports = store
-      .previews()
-      .map((row) => [row.port, { visibility: visibilityOf(record, row), version: row.version }] as const);
-    return { id: record.id, state, generation, access: record.access, ports: Object.fromEntries(ports) };
-  }
-
-  async #grant(record: SandboxRecord): Promise<RouteGrant | null> {
-    if (!record.host) return null;
-    this.#ticketKey ??= signingKey(this.env.ROUSE_SECRET, "ticket");
-    const ticketExpiresAt = Date.now() + TICKET_MS;
-    const ticket = await sign(await this.#ticketKey, { m: record.id, g: record.life.generation, e: ticketExpiresAt });
-    return { hostUrl: record.host.url, ticket, ticketExpiresAt };
   }
 }
 

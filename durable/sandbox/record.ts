@@ -29,6 +29,12 @@ export interface SandboxRecord {
   /** Raised by everything that ends link tokens; no two tokens' versions of different grants are alike. */
   readonly accessVersion: number;
   readonly createdAt: number;
+  /** Its account limits what may run: each run begins with a question to it. */
+  readonly governed: boolean;
+  /** The key that it was made with. */
+  readonly createdBy: string | null;
+  /** What it may cost in its whole life, microdollars; null for no limit. */
+  readonly maxTotalCostMicros: number | null;
   /** The host that holds the machine; null until one is chosen. */
   readonly host: { readonly id: string; readonly url: string } | null;
   /** Settings that the running machine's host was not told yet. */
@@ -36,9 +42,18 @@ export interface SandboxRecord {
   readonly life: Life;
 }
 
+/** What the account says of a sandbox that is made. */
+export interface CreateTerms {
+  readonly governed: boolean;
+  readonly keyId: string;
+  /** Days that a paused state is kept unless the sandbox says otherwise. */
+  readonly retentionDays: number;
+}
+
 export function newRecord(
   input: CreateSandbox,
   identity: { id: string; account: string; label: string },
+  terms: CreateTerms,
   accessVersion: number,
   now: number,
 ): SandboxRecord {
@@ -60,10 +75,13 @@ export function newRecord(
     access: input.access ?? "private",
     accessVersion,
     createdAt: now,
+    governed: terms.governed,
+    createdBy: terms.keyId,
+    maxTotalCostMicros: input.maxTotalCostMicros ?? null,
     host: null,
     configurePending: false,
     life: newLife(
-      defaults.retentionDays,
+      terms.retentionDays,
       now,
       newLease(input.leaseSeconds ?? input.timeoutSeconds ?? 0, input.onLeaseEnd ?? input.onTimeout ?? "stop"),
     ),
@@ -116,6 +134,7 @@ export function toSandbox(record: SandboxRecord, urls: UrlParts): Sandbox {
     pausedExpiresAt: isoOrNull(pausedExpiresAt(life)),
     memoryRestored: life.memoryRestored,
     diskKept: life.state === "deleted" ? false : life.diskKept,
+    maxTotalCostMicros: record.maxTotalCostMicros,
     chargedMicros: 0,
     heldMicros: 0,
   };

@@ -40,4 +40,18 @@ export const migrations: readonly Migration[] = [
       INSERT INTO outbox (one, sequence, acknowledged) VALUES (1, 0, 0);
     `,
   },
+  {
+    id: "0002-purges",
+    sql: `
+      CREATE TABLE purges (
+        id TEXT NOT NULL,
+        host_id TEXT NOT NULL,
+        url TEXT NOT NULL,
+        since INTEGER NOT NULL,
+        attempts INTEGER NOT NULL,
+        due_at INTEGER NOT NULL,
+        PRIMARY KEY (id, host_id)
+      ) STRICT;
+    `,
+  },
 ];

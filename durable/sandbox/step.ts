@@ -1,32 +1,33 @@
 /** One host call of the step that a sandbox is in, and what it means for its life. */
 import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
 import type { CreateMachine, Machine, PauseMachine, RunMachine } from "../../sdk/contract/host.ts";
-import type { HostAnswer, HostClient } from "./host-client.ts";
+import type { HostAddress, HostAnswer, HostClient } from "./host-client.ts";
 import { idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./lifecycle.ts";
 import type { SandboxRecord } from "./record.ts";
 
 /** Drive the step. The call is idempotent per generation, so a step may be driven again at any time. */
 export async function runStep(
-  host: HostClient,
-  hostUrl: string,
+  client: HostClient,
+  host: HostAddress,
   record: SandboxRecord,
   signal: AbortSignal,
 ): Promise<LifeEvent> {
   const { id, life } = record;
   if (life.state === "deleted") {
-    const answer = await host.destroy(hostUrl, id, signal);
+    const answer = await client.destroy(host, id, signal);
     return answer.ok || answer.failure.code === "not_found" ? { type: "purged" } : unreachable(record, answer.failure);
   }
-  const answer = await call(host, hostUrl, record, signal);
+  const answer = await call(client, host, record, signal);
   if (answer.ok) return observed(record, answer.value);
-  if (!answer.reached) return unreachable(record, answer.failure);
-  return refused(host, hostUrl, record, answer.failure, signal);
+  // A host that is cut off runs nothing, whatever it is asked: it is as good as silent.
+  if (!answer.reached || answer.failure.code === "host_unavailable") return unreachable(record, answer.failure);
+  return refused(client, host, record, answer.failure, signal);
 }
 
 function call(
-  host: HostClient,
-  hostUrl: string,
+  client: HostClient,
+  host: HostAddress,
   record: SandboxRecord,
   signal: AbortSignal,
 ): Promise<HostAnswer<Machine>> {
@@ -36,21 +37,21 @@ function call(
   const run = { generation, env: { ...record.env }, idlePauseSeconds } satisfies RunMachine;
   switch (life.state) {
     case "pausing":
-      return host.act(
-        hostUrl,
+      return client.act(
+        host,
         id,
         "pause",
         { generation, ...(life.pauseReason === "idle" ? { onlyIfIdle: true } : {}) } satisfies PauseMachine,
         signal,
       );
     case "stopping":
-      return host.act(hostUrl, id, "stop", { generation }, signal);
+      return client.act(host, id, "stop", { generation }, signal);
     case "resuming":
-      return host.act(hostUrl, id, "wake", run, signal);
+      return client.act(host, id, "wake", run, signal);
     default:
-      if (life.run === "boot") return host.act(hostUrl, id, "boot", run, signal);
-      return host.create(
-        hostUrl,
+      if (life.run === "boot") return client.act(host, id, "boot", run, signal);
+      return client.create(
+        host,
         id,
         { ...run, account: record.account, shape: record.shape, hostname: record.label } satisfies CreateMachine,
         signal,
@@ -60,8 +61,8 @@ function call(
 
 /** The host took the call and did not do it: what is true now decides, not the failure's text. */
 async function refused(
-  host: HostClient,
-  hostUrl: string,
+  client: HostClient,
+  host: HostAddress,
   record: SandboxRecord,
   failure: Failure,
   signal: AbortSignal,
@@ -75,7 +76,7 @@ async function refused(
       failure.code === "no_capacity" || failure.code === "invalid_image" || failure.code === "invalid_request";
     return { type: "runFailed", generation, memory: "none", nothingMade, failure: named(failure, "start_failed") };
   }
-  const seen = await host.get(hostUrl, record.id, signal);
+  const seen = await client.get(host, record.id, signal);
   if (!seen.ok) {
     if (!seen.reached || seen.failure.code !== "not_found") return unreachable(record, seen.failure);
     if (life.state === "stopping") return { type: "stopped", generation };

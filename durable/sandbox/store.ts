@@ -153,7 +153,7 @@ export class SandboxStore {
 
 /** A record of an earlier version, with what has come to records since. */
 function current(record: SandboxRecord): SandboxRecord {
-  const { lease = newLease(0, "stop") } = record.life as Partial<Life>;
-  const { holds = {} } = record as Partial<SandboxRecord>;
-  return { ...record, holds, life: { ...record.life, lease } };
+  const { lease = newLease(0, "stop"), undeleteTo = null } = record.life as Partial<Life>;
+  const later = { holds: {}, governed: false, createdBy: null, maxTotalCostMicros: null };
+  return { ...later, ...record, life: { ...record.life, lease, undeleteTo } };
 }

@@ -1,6 +1,7 @@
 /** Edge <-> host agent, internal: neither the SDK's index nor the public API shows it. */
 import { z } from "zod";
 import { AccountName } from "./account.ts";
+import { HostSecrets } from "./host-secrets.ts";
 import { Env, StopReason } from "./sandbox.ts";
 import { SandboxId } from "./names.ts";
 
@@ -9,13 +10,17 @@ export const hostHeaders = {
   /** A signed grant to reach one machine in one generation (`ticket.ts`). */
   ticket: "x-rouse-ticket",
   requestId: "x-request-id",
+  /** The API key that let the request in, by its id: the host refuses those that it was told are revoked. */
+  keyId: "x-rouse-key-id",
   /** Set by the host on data answers: milliseconds the request waited for a port to listen. */
   waited: "x-rouse-waited-ms",
 } as const;
 
-/** Control routes, `authorization: Bearer <host secret>`. */
+/** Control routes, `authorization: Bearer <control secret of the host>` (`host-secrets.ts`). */
 export const hostPaths = {
   machines: "/machines",
+  /** `POST`: connections of these keys end, and no more of them are taken (`Revoke`). */
+  revoke: "/revoke",
   machine: (id: string) => `/machines/${encodeURIComponent(id)}`,
   act: (id: string, verb: MachineVerb) => `/machines/${encodeURIComponent(id)}:${verb}`,
   /** Data routes, `x-rouse-ticket`: anything below goes to the guest agent, or to a guest port. */
@@ -93,9 +98,11 @@ export const Machine = z.object({
 });
 export type Machine = z.infer<typeof Machine>;
 
-/** `POST <edge>/internal/hosts/{hostId}/heartbeat`, host secret. */
+export const HostId = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, "1-63 of a-z 0-9 -, first no -");
+
+/** `POST <edge>/internal/hosts/{hostId}/heartbeat`, host key. */
 export const Heartbeat = z.object({
-  hostId: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/),
+  hostId: HostId,
   url: z.url(),
   accelerator: z.enum(["kvm", "tcg", "fake"]),
   /** Why that accelerator, in a sentence. */
@@ -106,6 +113,10 @@ export const Heartbeat = z.object({
   memoryMiB: z.int(),
   freeMemoryMiB: z.int(),
   freeDiskMiB: z.int(),
+  /** Processes that run or wait to, on average over a minute. */
+  loadAverage: z.number().optional(),
+  /** Hosts with the same key can wake each other's states. */
+  compatibility: z.string().optional(),
   running: z.int(),
   paused: z.int(),
 });
@@ -115,21 +126,45 @@ export type Heartbeat = z.infer<typeof Heartbeat>;
 export const Host = Heartbeat.extend({
   lastSeenAt: z.iso.datetime(),
   live: z.boolean(),
+  /** Silent for longer than its lease: nothing of it runs any more. */
+  lost: z.boolean().optional(),
   /** It takes no new machines; those it has run, sleep and wake on. */
   draining: z.boolean(),
 }).meta({ id: "Host" });
 export type Host = z.infer<typeof Host>;
 
+/** `POST /v1/hosts`. */
+export const AddHost = z.strictObject({ hostId: HostId }).meta({ id: "AddHost" });
+
+/** A host's secrets, shown once: what its secrets file holds. */
+export const NewHost = HostSecrets.extend({ hostId: HostId }).meta({ id: "NewHost" });
+export type NewHost = z.infer<typeof NewHost>;
+
 /** `POST /v1/hosts/{host}:drain`. */
 export const DrainHost = z.strictObject({ draining: z.boolean().optional() }).meta({ id: "DrainHost" });
 
-/** `POST <edge>/internal/accounts/{account}/machines/{id}/events`, host secret: what the host noticed. At least once, any order. */
+/** `POST <edge>/internal/accounts/{account}/machines/{id}/events`, host key: what the host noticed. At least once, any order. */
 export const MachineEvent = z.discriminatedUnion("type", [
   /** Idle for as long as was asked; the object decides. */
   z.object({ type: z.literal("idle"), generation: Generation }),
   /** The machine ended by itself. */
   z.object({ type: z.literal("ended"), generation: Generation, reason: StopReason }),
-  /** The host paused it on its own: it shuts down. */
+  /** The host paused it on its own: it shuts down, or its lease ran out. */
   z.object({ type: z.literal("paused"), generation: Generation, reason: StopReason }),
+  /** The host has a lease again and holds this run, frozen: may it go on? The answer's `fate` says. */
+  z.object({ type: z.literal("returned"), generation: Generation }),
 ]);
 export type MachineEvent = z.infer<typeof MachineEvent>;
+
+/** `POST /revoke` */
+export const Revoke = z.object({ keyIds: z.array(z.string().max(64)).max(1000) });
+
+/** Answer to a heartbeat: how long the host may run machines from when it sent it (`host-lease.ts`). */
+export const HeartbeatTaken = z.object({ ok: z.literal(true), leaseSeconds: z.number().positive() });
+
+/** What becomes of a frozen run: it goes on, it is put to sleep with its RAM, or it has been given up and ends. */
+export const frozenFates = ["run", "sleep", "end"] as const;
+export type FrozenFate = (typeof frozenFates)[number];
+
+/** Answer to an event; `fate` is meant for `returned`. */
+export const EventTaken = z.object({ ok: z.literal(true), fate: z.enum(frozenFates) });

@@ -28,6 +28,8 @@ export const limits = {
   /** Shortest time limit, and the furthest ahead that one may end, seconds. */
   leaseSecondsMin: 60,
   leaseSecondsMax: 86_400,
+  /** Longest time in which a deleted sandbox can be taken back, seconds. */
+  graceSecondsMax: 604_800,
   holdsMax: 32,
   holdSecondsMax: 86_400,
   labelsMax: 32,
@@ -66,6 +68,11 @@ export const stopReasons = [
   "vm_crashed",
   "host_lost",
   "host_stopped",
+  "insufficient_funds",
+  "spending_limit",
+  "lifetime_cap",
+  "authority_revoked",
+  "operator_stopped",
 ] as const;
 /** Why a sandbox left `running` the last time. */
 export const StopReason = z.enum(stopReasons);
@@ -111,6 +118,8 @@ export type OnLeaseEnd = z.infer<typeof OnLeaseEnd>;
 export const Access = z.enum(["private", "public"]);
 export type Access = z.infer<typeof Access>;
 
+const TotalCost = z.int().min(0).max(1_000_000_000_000);
+
 export const CreateSandbox = z
   .strictObject({
     name: SandboxName.optional(),
@@ -132,6 +141,8 @@ export const CreateSandbox = z
     region: z.string().max(64).optional(),
     cpu: z.literal("shared").optional(),
     maxCostMicros: z.int().min(0).optional(),
+    /** What it may cost in its whole life, microdollars: past it, it sleeps and wakes no more. */
+    maxTotalCostMicros: TotalCost.optional(),
     /** Seconds that each run may last, busy or not; 0, the default, for no limit. `timeoutSeconds` means the same. */
     leaseSeconds: LeaseSeconds.optional(),
     timeoutSeconds: LeaseSeconds.optional(),
@@ -165,6 +176,8 @@ export const UpdateSandbox = z
     idlePauseSeconds: IdlePauseSeconds.optional(),
     access: Access.optional(),
     persistent: z.boolean().optional(),
+    /** null: no limit. */
+    maxTotalCostMicros: TotalCost.nullable().optional(),
   })
   .meta({ id: "UpdateSandbox" });
 export type UpdateSandbox = z.infer<typeof UpdateSandbox>;
@@ -173,6 +186,11 @@ export type UpdateSandbox = z.infer<typeof UpdateSandbox>;
 export const SetRetention = z
   .strictObject({ days: z.int().min(1).max(limits.retentionDaysMax).nullable() })
   .meta({ id: "SetRetention" });
+
+/** Query of a deletion: seconds in which a sandbox can be taken back with `:undelete`; 0, the default, for none. */
+export const DeleteQuery = z.strictObject({
+  graceSeconds: z.coerce.number().int().min(0).max(limits.graceSecondsMax).optional(),
+});
 
 /** `timeoutSeconds`: the time limit of this run, instead of the sandbox's own. */
 export const WakeSandbox = z.strictObject({ timeoutSeconds: LeaseSeconds.optional() }).meta({ id: "WakeSandbox" });
@@ -292,6 +310,9 @@ export const Sandbox = z
     /** false after a boot from disk where RAM was lost or given up; true after a wake; null before either. */
     memoryRestored: z.boolean().nullable(),
     diskKept: z.boolean(),
+    /** What it may cost in its whole life; null for no limit. */
+    maxTotalCostMicros: z.int().nullable().optional(),
+    /** What it has cost so far. */
     chargedMicros: z.int(),
     heldMicros: z.int(),
     /** getOrCreate found it. */

@@ -1,6 +1,6 @@
 /** What machines used: how hosts report it, and how an account reads it. */
 import { z } from "zod";
-import { AccountName } from "./account.ts";
+import { AccountName, AccountPlan } from "./account.ts";
 import { Generation } from "./host.ts";
 import { SandboxId } from "./names.ts";
 import type { Amounts } from "./pricing.ts";
@@ -47,24 +47,93 @@ export function toDigits({ cpu, memory, stored }: Amounts): AmountDigits {
 
 export const Month = z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/, "a month such as 2026-11");
 
-/** Query of `GET /v1/usage`; the month under way (UTC) unless said. */
-export const UsageQuery = z.strictObject({ month: Month.optional() });
+/** Query of `GET /v1/usage`. */
+export const UsageQuery = z.strictObject({
+  /** The month under way (UTC) unless said; `all` for every month. */
+  month: z.union([Month, z.literal("all")]).optional(),
+  /** Add totals by sandbox, by month, or by the value of a label. */
+  by: z.union([z.enum(["sandbox", "month"]), z.string().regex(/^label:.{1,63}$/, "label:<key>")]).optional(),
+  /** `csv`: the lines as text/csv. */
+  format: z.enum(["json", "csv"]).optional(),
+});
+export type UsageQuery = z.infer<typeof UsageQuery>;
 
 /** One sandbox in one month. Money in microdollars; amounts as digits, in the units of a report. */
 export const UsageLine = z
   .object({
+    month: Month,
     sandboxId: z.string(),
+    name: z.string().nullable(),
+    labels: z.record(z.string(), z.string()),
+    plan: AccountPlan,
     cpu: Amount,
     memory: Amount,
     stored: Amount,
     cpuMicros: z.int(),
     memoryMicros: z.int(),
     storedMicros: z.int(),
+    /** Of the plan `flat`. */
+    flatMicros: z.int(),
     totalMicros: z.int(),
   })
   .meta({ id: "UsageLine" });
 export type UsageLine = z.infer<typeof UsageLine>;
 
-/** Costs at the rates each sandbox was made under. Nothing is collected: this installation has no credit to draw on. */
-export const Usage = z.object({ month: Month, lines: z.array(UsageLine), totalMicros: z.int() }).meta({ id: "Usage" });
+/** Sum of lines with something in common; `key` is null for those without the label. */
+export const UsageGroup = z
+  .object({ key: z.string().nullable(), totalMicros: z.int(), sandboxes: z.int() })
+  .meta({ id: "UsageGroup" });
+export type UsageGroup = z.infer<typeof UsageGroup>;
+
+/** Microdollars that may be past 2^53, as text. */
+const MicrosText = z.string().regex(/^-?\d{1,30}$/);
+
+/** What was used at the rates each sandbox was made under, and the account's credit. */
+export const Usage = z
+  .object({
+    month: z.union([Month, z.literal("all")]),
+    lines: z.array(UsageLine),
+    totalMicros: z.int(),
+    groups: z.array(UsageGroup).optional(),
+    orgId: z.string(),
+    unit: z.literal("microdollars"),
+    credited: MicrosText,
+    /** In the account's whole life. */
+    spent: MicrosText,
+    held: MicrosText,
+    expired: MicrosText,
+    /** Credit that is neither spent nor held; 0 on a plan without credit. */
+    available: MicrosText,
+    takenBack: MicrosText,
+    trial: z.null(),
+    resources: z.array(z.never()),
+  })
+  .meta({ id: "Usage" });
 export type Usage = z.infer<typeof Usage>;
+
+/** Lines as CSV, with a heading; money in microdollars, labels as `key=value` with spaces between. */
+export function usageCsv(lines: readonly UsageLine[]): string {
+  const fields = [
+    "cpu",
+    "memory",
+    "stored",
+    "cpuMicros",
+    "memoryMicros",
+    "storedMicros",
+    "flatMicros",
+    "totalMicros",
+  ] as const;
+  const heading = ["month", "sandboxId", "name", "labels", "plan", ...fields].join(",");
+  const rows = lines.map((line) => {
+    const labels = Object.entries(line.labels).map(([key, value]) => `${key}=${value}`);
+    const texts = [line.month, line.sandboxId, line.name ?? "", labels.join(" "), line.plan].map(csvField);
+    return [...texts, ...fields.map((field) => line[field])].join(",");
+  });
+  return `${[heading, ...rows].join("\n")}\n`;
+}
+
+/** Quoted where it must be, and never a formula to a spreadsheet. */
+function csvField(text: string): string {
+  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}

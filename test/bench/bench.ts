@@ -13,6 +13,7 @@ import { Rouse, type Sandbox } from "rouse";
 import { defaultHome } from "../../backend-pool/config.ts";
 import { freePort, launch } from "../../backend-pool/local/launcher.ts";
 import { run } from "../../backend-pool/process.ts";
+import { controlSecret, ticketSecret } from "../../sdk/contract/host-secrets.ts";
 import { hostHeaders, hostPaths, type SleepDepth } from "../../sdk/contract/host.ts";
 import { sign, signingKey } from "../../sdk/contract/ticket.ts";
 import { Floor, timed } from "./floor.ts";
@@ -207,7 +208,7 @@ async function floorOf(sandbox: Sandbox): Promise<Floor> {
 async function settle(sandbox: Sandbox, depth: SleepDepth): Promise<void> {
   await fetch(system.hostUrl + hostPaths.act(sandbox.id, "settle"), {
     method: "POST",
-    headers: { authorization: `Bearer ${system.home.secrets.hostSecret}` },
+    headers: { authorization: `Bearer ${await controlSecret(system.home.secrets.hostSecret, "local")}` },
     body: JSON.stringify({ depth }),
   });
 }
@@ -233,7 +234,7 @@ function ask(options: { port: number; path: string; headers: Record<string, stri
 /** One warm request through Rouse, through a Worker that does nothing but pass on, and straight to the host agent. */
 async function warmRequests(sandbox: Sandbox): Promise<void> {
   const { generation } = (await sandbox.refresh()).info;
-  const key = await signingKey(system.home.secrets.signingSecret, "ticket");
+  const key = await signingKey(await ticketSecret(system.home.secrets.signingSecret, "local"), "ticket");
   const ticket = await sign(key, { m: sandbox.id, g: generation, e: Date.now() + 3_600_000 });
   const direct = new URL(system.hostUrl + hostPaths.port(sandbox.id, 8080));
   const barePort = await freePort();

@@ -11,7 +11,6 @@ export interface SystemFacts {
   readonly hostUrl: string;
   readonly apiKey: string;
   readonly stateDir: string;
-  readonly secretsFile: string;
 }
 
 declare module "vitest" {
@@ -24,8 +23,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const stateDir = await mkdtemp(join(tmpdir(), "rouse-e2e-"));
   const env = { ROUSE_USAGE_SECONDS: "5" };
   const system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, env });
-  const { url, hostUrl, apiKey, home } = system;
-  project.provide("system", { url, hostUrl, apiKey, stateDir, secretsFile: home.secretsFile });
+  const { url, hostUrl, apiKey } = system;
+  project.provide("system", { url, hostUrl, apiKey, stateDir });
   return async () => {
     await system.stop();
     await rm(stateDir, { recursive: true, force: true });

@@ -2,8 +2,10 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { request, type IncomingHttpHeaders } from "node:http";
+import { join } from "node:path";
 import { inject } from "vitest";
 import { Rouse, type Sandbox } from "rouse";
+import { HostSecrets } from "../../sdk/contract/host-secrets.ts";
 import { hostPaths, Machine, type SleepDepth } from "../../sdk/contract/host.ts";
 
 export const system = inject("system");
@@ -70,10 +72,11 @@ export async function settle(sandbox: Sandbox, depth: SleepDepth): Promise<void>
 }
 
 export async function control(method: string, path: string, body?: object): Promise<unknown> {
-  const { hostSecret } = JSON.parse(readFileSync(system.secretsFile, "utf8")) as { hostSecret: string };
+  const file = join(system.stateDir, "host-secrets.json");
+  const { controlSecret } = HostSecrets.parse(JSON.parse(readFileSync(file, "utf8")));
   const answer = await fetch(system.hostUrl + path, {
     method,
-    headers: { authorization: `Bearer ${hostSecret}`, "content-type": "application/json" },
+    headers: { authorization: `Bearer ${controlSecret}`, "content-type": "application/json" },
     ...(body ? { body: JSON.stringify(body) } : {}),
   });
   if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);

@@ -198,7 +198,13 @@ describe("the list", () => {
     await evictDurableObject(stub);
     await runDurableObjectAlarm(stub);
     expect((await list(`name=${name}&state=running`)).data.map((one) => one.id)).toEqual([id]);
-    await accountObject(env.ACCOUNT, "default").applySummary({ label, sequence: 1, sandbox: null });
+    await accountObject(env.ACCOUNT, "default").applySummary({
+      label,
+      sequence: 1,
+      sandbox: null,
+      hostId: null,
+      createdBy: null,
+    });
     expect((await list(`name=${name}`)).data).toHaveLength(1);
   });
 });
@@ -212,6 +218,8 @@ describe("the account", () => {
       apiVersion: "0.2.0",
       orgName: "default",
       role: "owner",
+      access: "full",
+      namePrefix: null,
     });
   });
 

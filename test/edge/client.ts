@@ -4,7 +4,8 @@ import type { ErrorCode } from "../../sdk/contract/error-codes.ts";
 import type { Heartbeat } from "../../sdk/contract/host.ts";
 import type { Sandbox } from "../../sdk/contract/sandbox.ts";
 import type { FakeState, Plan } from "../support/fake-host.ts";
-import { secrets } from "./secrets.ts";
+import { FIRST_EPOCH, hostKey } from "../../sdk/contract/host-secrets.ts";
+import { roots, secrets } from "./secrets.ts";
 
 declare global {
   namespace Cloudflare {
@@ -83,9 +84,10 @@ export async function paused(input: Record<string, unknown> = {}): Promise<Sandb
   return { ...body, name: sandbox.name };
 }
 
-export async function heartbeat(change: Partial<Heartbeat> = {}): Promise<Response> {
-  const beat: Heartbeat = {
-    hostId: "fake-1",
+/** What a host says of itself. */
+export function beatOf(hostId: string): Heartbeat {
+  return {
+    hostId,
     url: hostUrl,
     accelerator: "fake",
     acceleratorReason: "no machine is behind it \u2014 a test",
@@ -97,19 +99,22 @@ export async function heartbeat(change: Partial<Heartbeat> = {}): Promise<Respon
     freeDiskMiB: 100_000,
     running: 0,
     paused: 0,
-    ...change,
   };
+}
+
+export async function heartbeat(change: Partial<Heartbeat> = {}): Promise<Response> {
+  const beat = { ...beatOf(change.hostId ?? "fake-1"), ...change };
   return edge(`${API}/internal/hosts/${beat.hostId}/heartbeat`, {
     method: "POST",
-    headers: { authorization: `Bearer ${secrets.hostSecret}` },
+    headers: { authorization: `Bearer ${await hostKey(roots.host, beat.hostId, FIRST_EPOCH)}` },
     body: JSON.stringify(beat),
   });
 }
 
-export function report(id: string, event: object, account = "default"): Promise<Response> {
+export async function report(id: string, event: object, account = "default", hostId = "fake-1"): Promise<Response> {
   return edge(`${API}/internal/accounts/${account}/machines/${encodeURIComponent(id)}/events`, {
     method: "POST",
-    headers: { authorization: `Bearer ${secrets.hostSecret}` },
+    headers: { authorization: `Bearer ${await hostKey(roots.host, hostId, FIRST_EPOCH)}` },
     body: JSON.stringify(event),
   });
 }
@@ -119,8 +124,14 @@ export const fake = {
   state: (label: string) => steer("state", label),
   release: (label: string) => steer("release", label),
   crash: (label: string) => steer("crash", label),
+  /** Its host puts it to sleep by itself. */
+  sleep: (label: string) => steer("sleep", label),
   use: (label: string) => steer("use", label),
   away: (label: string, on: boolean) => steer("away", label, on ? "&on=1" : ""),
+  /** Keys that it was told are over. */
+  async revoked(): Promise<string[]> {
+    return (await fetch(`${hostUrl}/fake/revoked`)).json<string[]>();
+  },
   async plan(plan: Plan): Promise<void> {
     await fetch(`${hostUrl}/fake/plan`, { method: "POST", body: JSON.stringify(plan) });
   },

@@ -1,6 +1,6 @@
 import type { TestProject } from "vitest/node";
 import { FakeHost } from "../support/fake-host.ts";
-import { secrets } from "./secrets.ts";
+import { roots } from "./secrets.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -9,7 +9,7 @@ declare module "vitest" {
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const host = new FakeHost(secrets);
+  const host = new FakeHost(roots);
   project.provide("hostUrl", await host.listen());
   return () => host.close();
 }

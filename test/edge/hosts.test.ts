@@ -1,6 +1,21 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import type { Host } from "../../sdk/contract/host.ts";
-import { API, ask, call, edge, fake, faultOf, freshName, heartbeat, hostUrl, paused, secrets } from "./client.ts";
+import { NewHost, type Host } from "../../sdk/contract/host.ts";
+import { FIRST_EPOCH, hostKey } from "../../sdk/contract/host-secrets.ts";
+import {
+  API,
+  ask,
+  beatOf,
+  call,
+  edge,
+  fake,
+  faultOf,
+  freshName,
+  heartbeat,
+  hostUrl,
+  paused,
+  secrets,
+} from "./client.ts";
+import { roots } from "./secrets.ts";
 
 beforeEach(async () => {
   await heartbeat();
@@ -30,7 +45,17 @@ describe("hosts", () => {
       headers: { authorization: `Bearer ${secrets.apiKey}` },
     });
     expect(answer.status).toBe(401);
-    expect((await heartbeat({ hostId: "Bad Host" })).status).toBe(400);
+    expect((await heartbeat({ hostId: "Bad Host" })).status).toBe(401);
+    const key = await hostKey(roots.host, "fake-1", FIRST_EPOCH);
+    const beat = (hostId: string, bearer: string) =>
+      edge(`${API}/internal/hosts/${hostId}/heartbeat`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${bearer}` },
+        body: JSON.stringify({ ...beatOf(hostId) }),
+      });
+    expect((await faultOf(await beat("other", key))).code).toBe("forbidden");
+    expect((await beat("fake-1", `${key.slice(0, -1)}${key.endsWith("A") ? "B" : "A"}`)).status).toBe(401);
+    expect((await beat("fake-1", key)).status).toBe(200);
   });
 
   it("that drain take no new machines, and go on with those they have", async () => {
@@ -61,8 +86,11 @@ describe("hosts", () => {
     await heartbeat({ hostId: "old-1", url: "http://127.0.0.1:9" });
     expect((await faultOf(await call("DELETE", "/v1/hosts/old-1"))).code).toBe("conflict");
     vi.useFakeTimers({ toFake: ["Date"] });
-    vi.setSystemTime(Date.now() + 16_000);
+    // Silent, but within its lease: it may still run machines.
+    vi.setSystemTime(Date.now() + 44_000);
     try {
+      expect((await faultOf(await call("DELETE", "/v1/hosts/old-1"))).code).toBe("conflict");
+      vi.setSystemTime(Date.now() + 2000);
       expect((await ask("DELETE", "/v1/hosts/old-1")).body).toEqual({ hostId: "old-1", removed: true });
       expect((await call("DELETE", "/v1/hosts/old-1")).status).toBe(404);
     } finally {
@@ -72,5 +100,23 @@ describe("hosts", () => {
     for (const path of ["/v1/hosts/nobody:drain", "/v1/hosts/..%2F:drain"])
       expect((await call("POST", path, {})).status).toBe(404);
     expect((await call("POST", "/v1/hosts/fake-1:drain", { draining: "yes" })).status).toBe(400);
+  });
+
+  it("get secrets of their own, and those of before are over when they are made anew", async () => {
+    const add = async () => NewHost.parse((await ask("POST", "/v1/hosts", { hostId: "rack-7" })).body);
+    const beat = async (key: string) =>
+      edge(`${API}/internal/hosts/rack-7/heartbeat`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${key}` },
+        body: JSON.stringify(beatOf("rack-7")),
+      });
+    const first = await add();
+    expect(await (await beat(first.hostKey)).json()).toEqual({ ok: true, leaseSeconds: 40 });
+    const second = await add();
+    expect(second.controlSecret).toBe(first.controlSecret);
+    expect((await beat(first.hostKey)).status).toBe(401);
+    expect((await beat(second.hostKey)).status).toBe(200);
+    for (const hostId of ["", "-x", "A", "a_b", 7])
+      expect((await call("POST", "/v1/hosts", { hostId })).status).toBe(400);
   });
 });

@@ -4,14 +4,16 @@ import { expect, it } from "vitest";
 import { newSandboxId } from "../../sdk/contract/names.ts";
 import { Usage } from "../../sdk/contract/usage.ts";
 import { ask, call, edge, API, freshName } from "./client.ts";
-import { secrets } from "./secrets.ts";
+import { FIRST_EPOCH, hostKey } from "../../sdk/contract/host-secrets.ts";
+import { roots } from "./secrets.ts";
 
 const MIB_HOUR = 3_600_000;
 
-function report(reports: object[], secret: string = secrets.hostSecret): Promise<Response> {
+async function report(reports: object[], secret?: string): Promise<Response> {
+  const key = secret ?? (await hostKey(roots.host, "fake-1", FIRST_EPOCH));
   return edge(`${API}/internal/usage`, {
     method: "POST",
-    headers: { authorization: `Bearer ${secret}` },
+    headers: { authorization: `Bearer ${key}` },
     body: JSON.stringify({ reports }),
   });
 }

@@ -11,6 +11,10 @@ export default defineConfig({
         bindings: {
           ROUSE_DOMAIN: "rouse.test",
           ROUSE_LOG: "off",
+          ROUSE_TRIALS: "open",
+          ROUSE_TRIAL_CREDIT: "1000000",
+          // Tests call as fast as they can; the limit has a test of its own.
+          ROUSE_RATE_LIMIT: "100000:100000",
           ROUSE_SECRET: secrets.signingSecret,
           ROUSE_HOST_SECRET: secrets.hostSecret,
           ROUSE_BOOTSTRAP_KEY: secrets.apiKey,

@@ -36,7 +36,7 @@ describe("a woken machine", () => {
     app.listen(0, "127.0.0.1");
     await once(app, "listening");
     machines = new Machines(driver(), new Journal(":memory:"), { residentSeconds: 600, prestartedSeconds: 0 });
-    host = await hostServer({ machines, hostSecret: SECRET, signingSecret: SECRET, about: async () => ({}) });
+    host = await hostServer({ machines, controlSecret: SECRET, ticketSecret: SECRET, about: async () => ({}) });
     host.listen(0, "127.0.0.1");
     await once(host, "listening");
     const run = { generation: 1, env: {}, idlePauseSeconds: 0 };
@@ -63,6 +63,7 @@ describe("a woken machine", () => {
       acceleratorReason: "a test",
       qemuVersion: null,
       images: ["default"],
+      compatibility: "test",
       prepare: async () => undefined,
       create: async () => undefined,
       wake: async () => {
@@ -76,6 +77,8 @@ describe("a woken machine", () => {
       settle: async () => undefined,
       stop: async () => undefined,
       destroy: async () => undefined,
+      halt: async () => undefined,
+      thaw: async () => actual(),
       inspect: async () => actual(),
       list: async () => [id],
       adopt: async () => actual(),

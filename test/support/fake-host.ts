@@ -12,14 +12,17 @@ import { errorBody, RouseFailure, statusOf, type ErrorCode } from "../../sdk/con
 import {
   CreateMachine,
   hostHeaders,
+  hostPaths,
   machineVerbs,
   PauseMachine,
+  Revoke,
   RunMachine,
   StopMachine,
   type Machine,
 } from "../../sdk/contract/host.ts";
+import { controlSecret, ticketSecret } from "../../sdk/contract/host-secrets.ts";
 import { labelOfId } from "../../sdk/contract/names.ts";
-import { signingKey, Ticket, verify } from "../../sdk/contract/ticket.ts";
+import { signingKey, Ticket, verify, type SigningKey } from "../../sdk/contract/ticket.ts";
 
 // Resolved as for workerd, "ws" would be a stub.
 const { WebSocketServer } = createRequire(import.meta.url)("ws") as { WebSocketServer: typeof SocketServer };
@@ -53,8 +56,9 @@ interface Held {
 
 export class FakeHost {
   readonly #server: Server;
-  readonly #secret: string;
-  readonly #key: ReturnType<typeof signingKey>;
+  /** Of all hosts that it stands for. */
+  readonly #secrets: Promise<ReadonlySet<string>>;
+  readonly #keys: Promise<SigningKey[]>;
   readonly #sockets = new WebSocketServer({ noServer: true });
   readonly #machines = new Map<string, Held>();
   readonly #logs = new Map<string, string[]>();
@@ -62,10 +66,15 @@ export class FakeHost {
   readonly #plans: Plan[] = [];
   readonly #holds = new Map<string, (() => void)[]>();
   #away = new Set<string>();
+  readonly #revoked: string[] = [];
 
-  constructor(secrets: { hostSecret: string; signingSecret: string }) {
-    this.#secret = secrets.hostSecret;
-    this.#key = signingKey(secrets.signingSecret, "ticket");
+  /** It stands for every host of the names. */
+  constructor(roots: { host: string; signing: string }, hostIds: readonly string[] = ["fake-1", "spare-1"]) {
+    const of = (hostId: string) => controlSecret(roots.host, hostId).then((secret) => `Bearer ${secret}`);
+    this.#secrets = Promise.all(hostIds.map(of)).then((all) => new Set(all));
+    this.#keys = Promise.all(
+      hostIds.map(async (hostId) => signingKey(await ticketSecret(roots.signing, hostId), "ticket")),
+    );
     this.#server = createServer((req, res) => {
       this.#handle(req, res).catch((fault: unknown) => this.#refuse(res, fault));
     });
@@ -90,7 +99,10 @@ export class FakeHost {
   async #handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const url = new URL(req.url ?? "/", "http://fake");
     if (url.pathname.startsWith("/fake/")) return this.#steer(url, req, res);
-    if (url.pathname.startsWith("/m/")) return this.#data(url, req, res);
+    if (url.pathname.startsWith("/m/")) {
+      const id = decodeURIComponent(url.pathname.split("/")[2] ?? "");
+      return this.#away.has(labelOfId(id) ?? "") ? void req.socket.destroy() : this.#data(url, req, res);
+    }
     return this.#control(url, req, res);
   }
 
@@ -98,6 +110,8 @@ export class FakeHost {
     const label = url.searchParams.get("label") ?? "";
     const held = [...this.#machines.values()].filter(({ machine }) => labelOfId(machine.id) === label);
     switch (url.pathname) {
+      case "/fake/revoked":
+        return json(res, 200, this.#revoked);
       case "/fake/plan":
         this.#plans.push(JSON.parse((await bytesOf(req)).toString()) as Plan);
         break;
@@ -108,6 +122,9 @@ export class FakeHost {
       case "/fake/crash":
         for (const one of held)
           one.machine = { ...one.machine, state: "stopped", memory: "none", endReason: "vm_crashed" };
+        break;
+      case "/fake/sleep":
+        for (const one of held) one.machine = { ...one.machine, state: "paused", memory: "saved", depth: "local" };
         break;
       case "/fake/use":
         for (const one of held) one.used = true;
@@ -137,7 +154,12 @@ export class FakeHost {
   }
 
   async #control(url: URL, req: IncomingMessage, res: ServerResponse): Promise<void> {
-    if (req.headers.authorization !== `Bearer ${this.#secret}`) throw new RouseFailure("unauthorized", "wrong secret");
+    if (!(await this.#secrets).has(req.headers.authorization ?? ""))
+      throw new RouseFailure("unauthorized", "wrong secret");
+    if (url.pathname === hostPaths.revoke) {
+      this.#revoked.push(...Revoke.parse(JSON.parse((await bytesOf(req)).toString())).keyIds);
+      return json(res, 200, { ok: true });
+    }
     const match = /^\/machines\/([^/:]+)(?::([a-z]+))?$/.exec(url.pathname);
     if (!match?.[1]) throw new RouseFailure("route_not_found", "no such route");
     const id = decodeURIComponent(match[1]);
@@ -256,7 +278,9 @@ export class FakeHost {
     if (!match?.[1] || !match[2] || !match[3]) throw new RouseFailure("route_not_found", "no such data route");
     const id = decodeURIComponent(match[1]);
     const held = this.#machines.get(id);
-    const ticket = await verify(await this.#key, Ticket, String(req.headers[hostHeaders.ticket]), Date.now());
+    const text = String(req.headers[hostHeaders.ticket]);
+    const checked = (await this.#keys).map((key) => verify(key, Ticket, text, Date.now()));
+    const ticket = (await Promise.all(checked)).find((one) => one !== null);
     if (!held || ticket?.m !== id || held.machine.state !== "running" || held.machine.generation !== ticket.g) {
       throw new RouseFailure("misdirected", "not that generation");
     }

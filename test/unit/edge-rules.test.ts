@@ -111,7 +111,14 @@ it("keeps what is meant for the edge from the program", () => {
     "x-forwarded-for": "6.6.6.6",
     accept: "*/*",
   });
-  const to = { host: "agent.localhost", scheme: "http", prefix: "", requestId: "r1", dropAuthorization: true };
+  const to = {
+    host: "agent.localhost",
+    scheme: "http",
+    prefix: "",
+    requestId: "r1",
+    dropAuthorization: true,
+    keyId: null,
+  };
   expect(Object.fromEntries(guestHeaders(from, to))).toEqual({
     accept: "*/*",
     cookie: "a=1; b=2",

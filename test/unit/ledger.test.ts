@@ -1,6 +1,6 @@
 /** The books against an independent model, under repeats, reorder and loss. */
 import { describe, expect, it } from "vitest";
-import { addedBy, lineOf, monthOf, type Booked } from "../../durable/account/ledger.ts";
+import { addedBy, monthOf, priceOfLine, type Booked } from "../../durable/account/ledger.ts";
 import { add, defaultRates, NOTHING, totalOf, type Amounts } from "../../sdk/contract/pricing.ts";
 
 const amounts = (cpu: number, memory = 0, stored = 0): Amounts => ({
@@ -60,7 +60,8 @@ it("books to the unit what meters measured, whatever happens to the reports", ()
     }
     for (const [generation, report] of sent.filter(([, { sequence }]) => sequence === 6)) book(generation, report);
     expect([seed, sum]).toEqual([seed, truth]);
-    expect(lineOf("s", sum, defaultRates).totalMicros).toBe(Number(totalOf(truth, defaultRates)));
+    const line = { month: "2026-11", sandboxId: "s", plan: "unmetered" as const, amounts: sum, existedMs: 0 };
+    expect(priceOfLine(line, defaultRates, 0).totalMicros).toBe(Number(totalOf(truth, defaultRates)));
   }
 });
 

@@ -1,6 +1,20 @@
 /** Every public operation with its schemas: routing, validation and the OpenAPI document come from this table. */
 import { z } from "zod";
-import { Me } from "../../sdk/contract/account.ts";
+import {
+  Account,
+  AccountList,
+  AddCredit,
+  CreateAccount,
+  CreateKey,
+  CreateMember,
+  Key,
+  Me,
+  Member,
+  NewAccount,
+  NewKey,
+  Notice,
+  UpdateAccount,
+} from "../../sdk/contract/account.ts";
 import {
   BeginUpload,
   Chmod,
@@ -30,11 +44,12 @@ import {
   Upload,
   WriteStdin,
 } from "../../sdk/contract/guest.ts";
-import { DrainHost, Host } from "../../sdk/contract/host.ts";
+import { AddHost, DrainHost, Host, NewHost } from "../../sdk/contract/host.ts";
 import {
   CreatePreview,
   CreateSandbox,
   DeletedSandbox,
+  DeleteQuery,
   ExtendSandbox,
   GetQuery,
   HoldSandbox,
@@ -60,7 +75,68 @@ const ID = `${S}/{id}`;
 
 const account: readonly Omit<Operation, "work">[] = [
   { method: "GET", path: "/v1/me", summary: "Who the key belongs to.", answer: Me },
+  {
+    method: "GET",
+    path: "/v1/usage",
+    summary: "What the account's sandboxes used in a month, what it comes to, and the account's credit.",
+    query: UsageQuery,
+    answer: Usage,
+  },
+  {
+    method: "GET",
+    path: "/v1/account",
+    summary: "The account: plan, quotas, credit.",
+    query: NoQuery,
+    answer: Account,
+  },
+  {
+    method: "GET",
+    path: "/v1/notices",
+    summary: "What is about to happen: deletions, keys and credit that end.",
+    query: NoQuery,
+    answer: listOf(Notice),
+  },
+];
+
+const keys: readonly Omit<Operation, "work">[] = [
+  {
+    method: "POST",
+    path: "/v1/keys",
+    summary: "Make an API key; the answer is the only place that shows it.",
+    query: NoQuery,
+    body: CreateKey,
+    answer: NewKey,
+  },
+  { method: "GET", path: "/v1/keys", summary: "List keys, oldest first.", query: NoQuery, answer: listOf(Key) },
+  { method: "DELETE", path: "/v1/keys/{key}", summary: "Revoke a key, at once.", query: NoQuery, answer: Key },
+  {
+    method: "POST",
+    path: "/v1/members",
+    summary: "Add a person to the account.",
+    query: NoQuery,
+    body: CreateMember,
+    answer: Member,
+  },
+  { method: "GET", path: "/v1/members", summary: "List members.", query: NoQuery, answer: listOf(Member) },
+  {
+    method: "DELETE",
+    path: "/v1/members/{member}",
+    summary: "Remove a member and revoke their keys.",
+    query: NoQuery,
+    answer: Member,
+  },
+];
+
+const operator: readonly Omit<Operation, "work">[] = [
   { method: "GET", path: "/v1/hosts", summary: "The hosts, and whether they are live.", answer: listOf(Host) },
+  {
+    method: "POST",
+    path: "/v1/hosts",
+    summary: "Make the secrets of a host; of one that has some, anew, and the ones before are over.",
+    query: NoQuery,
+    body: AddHost,
+    answer: NewHost,
+  },
   {
     method: "POST",
     path: "/v1/hosts/{host}:drain",
@@ -75,11 +151,30 @@ const account: readonly Omit<Operation, "work">[] = [
     answer: z.object({ hostId: z.string(), removed: z.literal(true) }),
   },
   {
-    method: "GET",
-    path: "/v1/usage",
-    summary: "What the account's sandboxes used in a month, and what it comes to.",
-    query: UsageQuery,
-    answer: Usage,
+    method: "POST",
+    path: "/v1/accounts",
+    summary: "Open an account; the answer shows its first key.",
+    query: NoQuery,
+    body: CreateAccount,
+    answer: NewAccount,
+  },
+  { method: "GET", path: "/v1/accounts", summary: "List accounts.", query: NoQuery, answer: AccountList },
+  { method: "GET", path: "/v1/accounts/{account}", summary: "Read an account.", query: NoQuery, answer: Account },
+  {
+    method: "POST",
+    path: "/v1/accounts/{account}:update",
+    summary: "Change plan, quotas and limits, or suspend.",
+    query: NoQuery,
+    body: UpdateAccount,
+    answer: Account,
+  },
+  {
+    method: "POST",
+    path: "/v1/accounts/{account}:credit",
+    summary: "Add prepaid credit.",
+    query: NoQuery,
+    body: AddCredit,
+    answer: Account,
   },
 ];
 
@@ -104,7 +199,7 @@ const sandboxes: readonly Omit<Operation, "work">[] = [
     method: "DELETE",
     path: ID,
     summary: "Delete a sandbox with everything in it, from any state.",
-    query: NoQuery,
+    query: DeleteQuery,
     answer: DeletedSandbox,
   },
   {
@@ -152,6 +247,22 @@ const sandboxes: readonly Omit<Operation, "work">[] = [
     method: "POST",
     path: `${ID}:stop`,
     summary: "End the machine and keep its disk.",
+    query: NoQuery,
+    body: Empty,
+    answer: Sandbox,
+  },
+  {
+    method: "POST",
+    path: `${ID}:recover`,
+    summary: "Run again whatever it takes: from RAM where there is some, else from disk.",
+    query: NoQuery,
+    body: Empty,
+    answer: Sandbox,
+  },
+  {
+    method: "POST",
+    path: `${ID}:undelete`,
+    summary: "Take back a deletion within its grace time.",
     query: NoQuery,
     body: Empty,
     answer: Sandbox,
@@ -312,6 +423,8 @@ const guest: readonly Omit<Operation, "work">[] = [
 
 export const operations: readonly Operation[] = [
   ...account.map((one) => ({ ...one, work: "account" as const })),
+  ...keys.map((one) => ({ ...one, work: "keys" as const })),
+  ...operator.map((one) => ({ ...one, work: "operator" as const })),
   ...sandboxes.map((one) => ({ ...one, work: "sandbox" as const })),
   ...previews.map((one) => ({ ...one, work: "preview" as const })),
   ...guest.map((one) => ({ query: NoQuery, ...one, work: "guest" as const })),

@@ -1,16 +1,19 @@
-/** Who calls: API keys of people and agents, the one secret of hosts. */
-import { accountObject } from "../../durable/account/api.ts";
+/** Who calls: API keys of people and agents, host keys of hosts. */
+import { accountObject, type KeyVerdict } from "../../durable/account/api.ts";
 import { equalHashes, sha256Hex } from "../../durable/hash.ts";
-import { parseApiKey } from "../../sdk/contract/account.ts";
+import { DEFAULT_ACCOUNT, parseApiKey } from "../../sdk/contract/account.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
+import { hostKey, parseHostKey } from "../../sdk/contract/host-secrets.ts";
 import { BoundedMap } from "../bounded-map.ts";
 
-export interface Caller {
+export interface Caller extends KeyVerdict {
   readonly account: string;
-  readonly keyId: string;
 }
 
-/** How long a verdict is believed, milliseconds. A revoked key works no longer than this. */
+/**
+ * How long a verdict is believed on the way to a machine, milliseconds. A revoked key works no longer than this, and
+ * not at all where the machine's host was told of it.
+ */
 const GOOD_MS = 30_000;
 const BAD_MS = 2000;
 
@@ -19,13 +22,26 @@ const verdicts = new BoundedMap<{ readonly caller: Caller | null; readonly until
 /** Whose key it is, or null. Known keys cost neither hashing nor an object. */
 export async function callerOf(env: Env, key: string, now: number): Promise<Caller | null> {
   const known = verdicts.get(key);
-  if (known && known.until > now) return known.caller;
+  return known && known.until > now ? known.caller : askCaller(env, key, now);
+}
+
+/** Asks the account anew: for everything but the way to a machine, a revoked key ends at once. */
+async function askCaller(env: Env, key: string, now: number): Promise<Caller | null> {
   const parsed = parseApiKey(key);
   if (!parsed) return null;
-  const keyId = await accountObject(env.ACCOUNT, parsed.account).verifyKey(await sha256Hex(key));
-  const caller = keyId === null ? null : { account: parsed.account, keyId };
-  verdicts.set(key, { caller, until: now + (caller ? GOOD_MS : BAD_MS) });
+  // What was found to be no key is not asked of again at once.
+  const known = verdicts.get(key);
+  if (known && known.caller === null && known.until > now) return null;
+  const verdict = await accountObject(env.ACCOUNT, parsed.account).verifyKey(await sha256Hex(key));
+  const caller = verdict && { ...verdict, account: parsed.account };
+  const until = Math.min(now + (caller ? GOOD_MS : BAD_MS), caller?.expiresAt ?? Infinity);
+  verdicts.set(key, { caller, until });
   return caller;
+}
+
+/** Keys that were revoked are not believed any more here. */
+export function forgetKeys(account: string, keyIds: readonly string[]): void {
+  verdicts.deleteWhere(({ caller }) => caller?.account === account && keyIds.includes(caller.keyId));
 }
 
 /** The key of `Authorization: Bearer`, or null. */
@@ -34,20 +50,35 @@ export function bearerOf(headers: Headers): string | null {
   return value !== null && /^bearer /i.test(value) ? value.slice(7).trim() : null;
 }
 
-/** @throws RouseFailure `unauthorized` */
-export async function authenticate(env: Env, request: Request): Promise<Caller> {
+/** @param fresh ask the account, whatever is remembered. @throws RouseFailure `unauthorized` */
+export async function authenticate(env: Env, request: Request, fresh: boolean): Promise<Caller> {
   const key = bearerOf(request.headers);
   if (key === null) throw new RouseFailure("unauthorized", "The request has no API key.");
-  const caller = await callerOf(env, key, Date.now());
+  const now = Date.now();
+  const caller = await (fresh ? askCaller(env, key, now) : callerOf(env, key, now));
   if (!caller) throw new RouseFailure("unauthorized", "The API key is not valid.");
   return caller;
 }
 
-/** @throws RouseFailure `unauthorized` unless a host of this installation calls */
-export async function authenticateHost(env: Env, request: Request): Promise<void> {
-  const [given, secret] = await Promise.all([
-    sha256Hex(bearerOf(request.headers) ?? ""),
-    sha256Hex(env.ROUSE_HOST_SECRET),
-  ]);
-  if (!equalHashes(given, secret)) throw new RouseFailure("unauthorized", "The host secret is missing or wrong.");
+const hosts = new BoundedMap<number>(16_384);
+
+/** The host that calls. @throws RouseFailure `unauthorized` unless it is one of this installation */
+export async function authenticateHost(env: Env, request: Request): Promise<string> {
+  const given = bearerOf(request.headers) ?? "";
+  const parsed = parseHostKey(given);
+  const { hostId = "", epoch = 0 } = parsed ?? {};
+  const right = await hostKey(env.ROUSE_HOST_SECRET, hostId, epoch);
+  const [a, b] = await Promise.all([sha256Hex(given), sha256Hex(right)]);
+  if (!parsed || !equalHashes(a, b)) throw new RouseFailure("unauthorized", "The host key is missing or wrong.");
+  const known = hosts.get(given);
+  if (known !== undefined && known > Date.now()) return hostId;
+  if (epoch !== (await accountObject(env.ACCOUNT, DEFAULT_ACCOUNT).hostEpoch(hostId)))
+    throw new RouseFailure("unauthorized", "The host key was made anew; this one is over.");
+  hosts.set(given, Date.now() + GOOD_MS);
+  return hostId;
+}
+
+/** A host's key was made anew: the one before it is over here. */
+export function forgetHost(hostId: string): void {
+  hosts.deleteWhere((_, key) => parseHostKey(key)?.hostId === hostId);
 }

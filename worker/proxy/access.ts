@@ -6,7 +6,9 @@ import { defaults } from "../../sdk/contract/sandbox.ts";
 import { LinkToken, signingKey, verify, type SigningKey } from "../../sdk/contract/ticket.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import { thrown } from "../errors.ts";
+import { may } from "../../durable/account/key.ts";
 import { bearerOf, callerOf } from "../middleware/auth.ts";
+import { mustSee } from "../middleware/permission.ts";
 import { routeKey } from "./forward.ts";
 import { cookieToken, PREVIEW_TOKEN } from "./headers.ts";
 import { cachedFacts, rememberRoute } from "./route-cache.ts";
@@ -15,6 +17,8 @@ import type { Target } from "./target.ts";
 export interface Admission {
   /** Authorization carried one of our keys, which is no business of the program. */
   readonly dropAuthorization: boolean;
+  /** The API key that let the request in; null for another credential, or none. */
+  readonly keyId: string | null;
   /** The query's token let the request in; when it ends, Unix milliseconds. */
   readonly queryTokenEndsAt: number | null;
 }
@@ -23,30 +27,38 @@ export interface Admission {
 const signed = new BoundedMap<LinkToken>(4096);
 let linkKey: { readonly secret: string; readonly key: Promise<SigningKey> } | undefined;
 
-/** @throws RouseFailure `unauthorized`, `forbidden`, `not_found`, `sandbox_gone` */
+/** @throws RouseFailure `unauthorized`, `forbidden`, `permission_denied`, `not_found`, `sandbox_gone` */
 export async function admit(env: Env, request: Request, target: Target, queryToken: string | null): Promise<Admission> {
   const now = Date.now();
   const bearer = bearerOf(request.headers);
   const bearerKey = bearer !== null && parseApiKey(bearer) ? bearer : null;
   const bearerCaller = bearerKey === null ? null : await callerOf(env, bearerKey, now);
   const dropAuthorization = bearerCaller !== null;
-  if (bearerCaller?.account === target.account) return { dropAuthorization, queryTokenEndsAt: null };
   const headerKey = request.headers.get("x-rouse-key");
   const headerCaller = headerKey === null ? null : await callerOf(env, headerKey, now);
-  if (headerCaller?.account === target.account) return { dropAuthorization, queryTokenEndsAt: null };
+  for (const caller of [bearerCaller, headerCaller]) {
+    if (caller?.account !== target.account || !may(caller.access, "use_sandboxes")) continue;
+    await mustSee(env, caller, target.label, null);
+    return { dropAuthorization, keyId: caller.keyId, queryTokenEndsAt: null };
+  }
 
   const facts = await factsOf(env, target, now);
-  if (isPublic(facts, target.port)) return { dropAuthorization, queryTokenEndsAt: null };
+  if (isPublic(facts, target.port)) return { dropAuthorization, keyId: null, queryTokenEndsAt: null };
   const headerToken = request.headers.get(PREVIEW_TOKEN) ?? request.headers.get("x-rouse-token");
   const verdicts = [];
   for (const token of [headerToken, queryToken, cookieToken(request.headers)]) {
     if (token === null) continue;
     const verdict = await judge(env, token, facts, target.port, now);
     if (typeof verdict === "number")
-      return { dropAuthorization, queryTokenEndsAt: token === queryToken ? verdict : null };
+      return { dropAuthorization, keyId: null, queryTokenEndsAt: token === queryToken ? verdict : null };
     verdicts.push(verdict);
   }
-  if (verdicts.includes("elsewhere") || bearerCaller || headerCaller) {
+  const [stranger] = [bearerCaller, headerCaller].filter((caller) => caller !== null);
+  // To another account a sandbox that is not public does not exist.
+  if (stranger && stranger.account !== target.account) throw new RouseFailure("not_found", "There is no such sandbox.");
+  if (stranger)
+    throw new RouseFailure("permission_denied", `A key with the access "${stranger.access}" reaches no machine.`);
+  if (verdicts.includes("elsewhere")) {
     throw new RouseFailure("forbidden", "This credential is good for another sandbox or port.");
   }
   throw new RouseFailure(

@@ -1,4 +1,5 @@
 /** Carries one request to the machine that a route leads to, asking the sandbox's object only when the route is not good. */
+import { readBoard } from "../../durable/hosts/board-facade.ts";
 import { sandboxObject, type RouteFacts, type RouteGrant } from "../../durable/sandbox/api.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { hostHeaders } from "../../sdk/contract/host.ts";
@@ -8,6 +9,8 @@ import { cachedGrant, forgetRoute, rememberRoute } from "./route-cache.ts";
 
 /** A larger body, or one of unknown length, is sent once and never kept for a second try, bytes. */
 const KEPT_BODY_MAX = 1_048_576;
+/** A request that waits for its answer looks after its host so often, milliseconds. */
+const HOST_LOOK_MS = 10_000;
 /** Tries of one request, of which each but the first asked the object anew. */
 const TRIES = 3;
 
@@ -68,7 +71,7 @@ export async function forward(env: Env, to: Destination, out: Outgoing, note: Re
     }
     let response: Response;
     try {
-      response = await send(route, out);
+      response = await send(env, route, out);
     } catch {
       forgetRoute(key);
       if (attempt < TRIES && isRepeatable(out.method)) {
@@ -123,16 +126,39 @@ async function askRoute(
   return { facts, grant, woken };
 }
 
-function send({ facts, grant }: Route, out: Outgoing): Promise<Response> {
+/** @throws when the connection breaks, or the host turns out to be lost */
+async function send(env: Env, { facts, grant }: Route, out: Outgoing): Promise<Response> {
   const headers = new Headers(out.headers);
   headers.set(hostHeaders.ticket, grant.ticket);
+  const lost = new AbortController();
+  const unwatch = watchHost(env, grant.hostId, () => lost.abort());
   return fetch(`${grant.hostUrl}/m/${encodeURIComponent(facts.id)}${out.path}`, {
+    signal: lost.signal,
     method: out.method,
     headers,
     body: out.body.data,
     // A redirect is the program's answer, not an instruction to the edge.
     redirect: "manual",
-  });
+  }).finally(unwatch);
+}
+
+/** An answer may take as long as the program likes, but not past the end of its host: one that hangs never answers. */
+function watchHost(env: Env, hostId: string, onLost: () => void): () => void {
+  let over = false;
+  const look = async () => {
+    const isLost = await readBoard(env).then(
+      (board) => board.isLost(hostId),
+      () => false,
+    );
+    if (over) return;
+    if (isLost) onLost();
+    else timer = setTimeout(() => void look(), HOST_LOOK_MS);
+  };
+  let timer = setTimeout(() => void look(), HOST_LOOK_MS);
+  return () => {
+    over = true;
+    clearTimeout(timer);
+  };
 }
 
 function isRepeatable(method: string): boolean {

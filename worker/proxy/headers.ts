@@ -1,5 +1,6 @@
 /** Which headers of a request reach the program in a sandbox. */
 import { LINK_TOKEN_NAME } from "../../durable/named-url.ts";
+import { hostHeaders } from "../../sdk/contract/host.ts";
 
 /** They belong to one connection. `upgrade` and `connection` stay for a WebSocket. */
 const HOP_BY_HOP = [
@@ -22,6 +23,8 @@ export interface Forwarded {
   readonly requestId: string;
   /** The Authorization header was meant for the edge. */
   readonly dropAuthorization: boolean;
+  /** The API key that let the request in; null for another credential, or none. */
+  readonly keyId: string | null;
 }
 
 export function guestHeaders(from: Headers, to: Forwarded): Headers {
@@ -44,6 +47,7 @@ export function guestHeaders(from: Headers, to: Forwarded): Headers {
   headers.set("x-forwarded-proto", to.scheme);
   setOrDelete(headers, "x-forwarded-prefix", to.prefix);
   headers.set("x-request-id", to.requestId);
+  if (to.keyId !== null) headers.set(hostHeaders.keyId, to.keyId);
   return headers;
 }
 

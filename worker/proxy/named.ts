@@ -45,6 +45,7 @@ export async function named(
         prefix: target.prefix,
         requestId: note.id,
         dropAuthorization: admission.dropAuthorization,
+        keyId: admission.keyId,
       }),
       body: await outgoingBody(request),
       waitMs: navigation ? NAVIGATION_HOLD_MS : HOLD_MS,

@@ -1,6 +1,7 @@
 /** What every API handler is given. */
 import { isPlainName, labelFor, labelOfId, SandboxName } from "../../sdk/contract/names.ts";
 import { RouseFailure, type Failure } from "../../sdk/contract/error-codes.ts";
+import type { Once } from "../../durable/account/api.ts";
 import type { Ask, Change, SandboxAnswer } from "../../durable/sandbox/api.ts";
 import { sha256Hex } from "../../durable/hash.ts";
 import { canonical, holdMs, idempotencyKey } from "../api/input.ts";
@@ -39,6 +40,12 @@ export async function changeOf(context: Context, id: string | null, body: unknow
   const key = idempotencyKey(headers);
   const fingerprint = key === null ? "" : await sha256Hex(`${method} ${context.url.pathname}\n${canonical(body)}`);
   return { id, holdMs: holdMs(headers), idempotencyKey: key, fingerprint };
+}
+
+/** What a change of the account is remembered by. */
+export async function onceOf(context: Context, body: unknown): Promise<Once> {
+  const { idempotencyKey: key, fingerprint } = await changeOf(context, null, body);
+  return { key, fingerprint };
 }
 
 export function sandboxResponse(answer: SandboxAnswer): Response {

@@ -1,5 +1,7 @@
 /** Commands, processes, files, interpreter: checked here, done by the guest agent. */
+import { hostHeaders } from "../../sdk/contract/host.ts";
 import { readJson, readQuery } from "../api/input.ts";
+import { mustSee } from "../middleware/permission.ts";
 import { forward, outgoingBody, type OutgoingBody } from "../proxy/forward.ts";
 import { referenceOf, type Context } from "./context.ts";
 
@@ -11,8 +13,9 @@ const PASSED = ["content-type", "content-length", "accept", "idempotency-key", "
 export async function guestRoute({ env, caller, operation, params, request, url, note }: Context): Promise<Response> {
   const { label, id } = await referenceOf(params[0] ?? "");
   note.sandbox = label;
+  await mustSee(env, caller, label, id);
   if (operation.query) readQuery(operation.query, url.searchParams);
-  const headers = new Headers({ "x-request-id": note.id });
+  const headers = new Headers({ "x-request-id": note.id, [hostHeaders.keyId]: caller.keyId });
   for (const name of PASSED) {
     const value = request.headers.get(name);
     if (value !== null) headers.set(name, value);

@@ -1,31 +1,32 @@
 /** What hosts tell the edge. */
 import { Hono } from "hono";
+import type { z } from "zod";
 import { accountObject } from "../../durable/account/api.ts";
-import { reportHost } from "../../durable/hosts/board-facade.ts";
+import { hostLeaseSeconds, reportHost } from "../../durable/hosts/board-facade.ts";
 import { sandboxObject } from "../../durable/sandbox/api.ts";
 import { AccountName } from "../../sdk/contract/account.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { parseOrFail } from "../../sdk/contract/errors.ts";
-import { Heartbeat, MachineEvent } from "../../sdk/contract/host.ts";
+import { Heartbeat, MachineEvent, type EventTaken, type HeartbeatTaken } from "../../sdk/contract/host.ts";
 import { labelOfId } from "../../sdk/contract/names.ts";
 import { UsageReports } from "../../sdk/contract/usage.ts";
 import { readJson } from "../api/input.ts";
 import { authenticateHost } from "../middleware/auth.ts";
 import { okOrThrow } from "./context.ts";
 
-export const internal = new Hono<{ Bindings: Env }>();
+export const internal = new Hono<{ Bindings: Env; Variables: { hostId: string } }>();
 
 internal.use(async (c, next) => {
-  await authenticateHost(c.env, c.req.raw);
+  c.set("hostId", await authenticateHost(c.env, c.req.raw));
   await next();
 });
 
 internal.post("/hosts/:hostId/heartbeat", async (c) => {
   const { value: beat } = await readJson(Heartbeat, c.req.raw);
-  if (beat.hostId !== c.req.param("hostId"))
-    throw new RouseFailure("invalid_request", "Path and body name different hosts.");
+  if (beat.hostId !== c.req.param("hostId") || beat.hostId !== c.get("hostId"))
+    throw new RouseFailure("forbidden", "A host reports for itself: path, body and key must name the same one.");
   await reportHost(c.env.HOSTS, beat);
-  return c.json({ ok: true });
+  return c.json({ ok: true, leaseSeconds: hostLeaseSeconds(c.env) } satisfies z.infer<typeof HeartbeatTaken>);
 });
 
 internal.post("/accounts/:account/machines/:id/events", async (c) => {
@@ -34,8 +35,10 @@ internal.post("/accounts/:account/machines/:id/events", async (c) => {
   const label = labelOfId(id);
   if (label === null) throw new RouseFailure("not_found", "There is no such sandbox.");
   const { value: event } = await readJson(MachineEvent, c.req.raw);
-  okOrThrow(await sandboxObject(c.env.SANDBOX, account, label).machineEvent(id, event));
-  return c.json({ ok: true });
+  const { fate } = okOrThrow(
+    await sandboxObject(c.env.SANDBOX, account, label).machineEvent(id, event, c.get("hostId")),
+  );
+  return c.json({ ok: true, fate } satisfies z.infer<typeof EventTaken>);
 });
 
 internal.post("/usage", async (c) => {

@@ -1,8 +1,11 @@
 /** Ports opened to people without a key. */
+import { may } from "../../durable/account/key.ts";
 import { sandboxObject } from "../../durable/sandbox/api.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
-import { CreatePreview, PreviewQuery } from "../../sdk/contract/sandbox.ts";
+import { CreatePreview, PreviewQuery, type Preview } from "../../sdk/contract/sandbox.ts";
 import { readJson, readQuery } from "../api/input.ts";
+import type { Caller } from "../middleware/auth.ts";
+import { mustSee } from "../middleware/permission.ts";
 import { routeKey } from "../proxy/forward.ts";
 import { forgetRoute } from "../proxy/route-cache.ts";
 import { isReachable } from "../proxy/target.ts";
@@ -12,19 +15,24 @@ export async function previewRoute(context: Context): Promise<Response> {
   const { env, caller, operation, params, request, url, note } = context;
   const { label, id } = await referenceOf(params[0] ?? "");
   note.sandbox = label;
+  await mustSee(env, caller, label, id);
   const object = sandboxObject(env.SANDBOX, caller.account, label);
   const query = readQuery(operation.query ?? PreviewQuery, url.searchParams);
   try {
     if (params[1] === undefined) {
       if (operation.method === "GET")
-        return Response.json({ data: okOrThrow(await object.listPorts({ id })).previews });
+        return Response.json({
+          data: okOrThrow(await object.listPorts({ id })).previews.map((one) => shown(one, caller)),
+        });
       const { value } = await readJson(CreatePreview, request);
       return Response.json(okOrThrow(await object.openPort(value.port, value.visibility, value, { id })).preview);
     }
     const port = portOf(params[1]);
     switch (operation.method) {
       case "GET":
-        return Response.json(okOrThrow(await object.getPort(port, PreviewQuery.parse(query), { id })).preview);
+        return Response.json(
+          shown(okOrThrow(await object.getPort(port, PreviewQuery.parse(query), { id })).preview, caller),
+        );
       case "POST":
         return Response.json(okOrThrow(await object.rotatePort(port, { id })).preview);
       default: {
@@ -35,6 +43,11 @@ export async function previewRoute(context: Context): Promise<Response> {
   } finally {
     if (operation.method !== "GET") forgetRoute(routeKey({ account: caller.account, label }));
   }
+}
+
+/** A token reaches the machine, which not every key may. */
+function shown(preview: Preview, { access }: Caller): Preview {
+  return may(access, "use_sandboxes") ? preview : { ...preview, token: null, tokenExpiresAt: null, urlWithToken: null };
 }
 
 function portOf(text: string): number {

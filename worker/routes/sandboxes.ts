@@ -5,6 +5,7 @@ import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { labelFor, labelForKey, randomLabel } from "../../sdk/contract/names.ts";
 import {
   CreateSandbox,
+  DeleteQuery,
   ExtendSandbox,
   GetQuery,
   HoldSandbox,
@@ -15,6 +16,7 @@ import {
   WakeSandbox,
 } from "../../sdk/contract/sandbox.ts";
 import { idempotencyKey, readJson, readQuery } from "../api/input.ts";
+import { mustSee } from "../middleware/permission.ts";
 import { routeKey } from "../proxy/forward.ts";
 import { forgetRoute } from "../proxy/route-cache.ts";
 import { changeOf, okOrThrow, referenceOf, sandboxResponse, type Context } from "./context.ts";
@@ -43,12 +45,18 @@ async function create(context: Context): Promise<Response> {
         : await labelForKey(account, key);
   context.note.sandbox = label;
   const terms = await changeOf(context, null, input);
-  return sandboxResponse(await sandboxObject(env.SANDBOX, account, label).create(input, terms));
+  if (caller.namePrefix !== null && !input.name?.startsWith(caller.namePrefix)) {
+    const message = `This key makes only sandboxes whose name begins with ${JSON.stringify(caller.namePrefix)}.`;
+    throw new RouseFailure("permission_denied", message, { details: { namePrefix: caller.namePrefix } });
+  }
+  const { governed, keyId, retentionDays } = caller;
+  const object = sandboxObject(env.SANDBOX, account, label);
+  return sandboxResponse(await object.create(input, { governed, keyId, retentionDays }, terms));
 }
 
 async function list({ env, caller, url }: Context): Promise<Response> {
   const query = readQuery(ListQuery, url.searchParams);
-  const page = await accountObject(env.ACCOUNT, caller.account).list(query);
+  const page = await accountObject(env.ACCOUNT, caller.account).list(query, caller.namePrefix);
   if (!page)
     throw new RouseFailure("invalid_request", "The cursor is not one of ours.", {
       details: { issues: [{ path: "cursor", message: "not a cursor" }] },
@@ -61,26 +69,31 @@ async function read({ env, caller, url, params, note }: Context): Promise<Respon
   const { label, id } = await referenceOf(params[0] ?? "");
   note.sandbox = label;
   const { waitFor, timeoutSeconds } = readQuery(GetQuery, url.searchParams);
+  await mustSee(env, caller, label, id);
   const object = sandboxObject(env.SANDBOX, caller.account, label);
-  if (waitFor === undefined) return sandboxResponse(await object.get({ id }));
-  return sandboxResponse(
-    await object.waitFor({ id }, waitFor, timeoutSeconds === undefined ? WAIT_MS : timeoutSeconds * 1000),
+  const waitMs = timeoutSeconds === undefined ? WAIT_MS : timeoutSeconds * 1000;
+  const answer = okOrThrow(
+    await (waitFor === undefined ? object.get({ id }) : object.waitFor({ id }, waitFor, waitMs)),
   );
+  const { sandbox } = answer;
+  const chargedMicros = await accountObject(env.ACCOUNT, caller.account).chargedMicros(sandbox.id);
+  return sandboxResponse({ ok: true, sandbox: { ...sandbox, chargedMicros } });
 }
 
 async function change(context: Context): Promise<Response> {
   const { env, caller, operation, params, request, note } = context;
   const { label, id } = await referenceOf(params[0] ?? "");
   note.sandbox = label;
+  await mustSee(env, caller, label, id);
   const object = sandboxObject(env.SANDBOX, caller.account, label);
   const verb = operation.method === "DELETE" ? "delete" : operation.path.slice(operation.path.lastIndexOf(":") + 1);
-  readQuery(operation.query ?? GetQuery, context.url.searchParams);
+  const query = readQuery(operation.query ?? GetQuery, context.url.searchParams);
   const body = operation.body && operation.body !== "bytes" ? (await readJson(operation.body, request)).value : {};
   const terms = await changeOf(context, id, body);
   try {
     switch (verb) {
       case "delete":
-        return Response.json(okOrThrow(await object.remove(terms)).deleted);
+        return Response.json(okOrThrow(await object.remove(DeleteQuery.parse(query).graceSeconds ?? 0, terms)).deleted);
       case "update":
         return sandboxResponse(await object.update(UpdateSandbox.parse(body), terms));
       case "pause":
@@ -97,6 +110,10 @@ async function change(context: Context): Promise<Response> {
         return sandboxResponse(await object.hold(ReleaseSandbox.parse(body).name, 0, terms));
       case "stop":
         return sandboxResponse(await object.stop(terms));
+      case "recover":
+        return sandboxResponse(await object.recover(terms));
+      case "undelete":
+        return sandboxResponse(await object.undelete(terms));
       case "restart":
         return sandboxResponse(await object.restart(terms));
       default:

@@ -28,6 +28,7 @@ export class FakeDriver implements Driver {
   readonly acceleratorReason = "no virtualisation: processes of this host, for tests only";
   readonly qemuVersion = null;
   readonly images = ["default"];
+  readonly compatibility = "fake";
   readonly #dir: string;
   readonly #machines = new Map<string, Running>();
   readonly #endedListeners: ((id: string) => void)[] = [];
@@ -74,6 +75,14 @@ export class FakeDriver implements Driver {
 
   async stop(id: string): Promise<void> {
     await this.#kill(id);
+  }
+
+  async halt(id: string): Promise<void> {
+    await this.#kill(id);
+  }
+
+  thaw(id: string, _identity: Identity): Promise<Actual> {
+    return this.inspect(id);
   }
 
   async destroy(id: string): Promise<void> {

@@ -9,9 +9,9 @@ import { allocatedBytes, exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import { agentAnswers } from "../agent-client.ts";
 import type { Actual, Driver, Endpoint, Identity, Listening, Stats, Woken } from "../driver.ts";
-import { qemuArguments, type Accelerator } from "./command.ts";
+import { CPU_MODEL, MACHINE_TYPE, qemuArguments, type Accelerator } from "./command.ts";
 import { DEVICE_STATE, DISK, Golden, RAM, vmPaths, type GoldenOptions } from "./golden.ts";
-import { Vm, type VmPaths } from "./vm.ts";
+import { isFrozen, signalQemu, Vm, type VmPaths } from "./vm.ts";
 
 export interface QemuOptions extends GoldenOptions {
   /** Holds a folder per machine. */
@@ -36,6 +36,7 @@ export class QemuDriver implements Driver {
   readonly acceleratorReason: string;
   readonly qemuVersion: string;
   readonly images: readonly string[];
+  readonly compatibility: string;
   readonly #image: Image;
   readonly #options: QemuOptions;
   readonly #chosen: Accelerator;
@@ -55,6 +56,7 @@ export class QemuDriver implements Driver {
     this.acceleratorReason = accelerator.reason;
     this.qemuVersion = qemuVersion;
     this.images = [image.name];
+    this.compatibility = `${MACHINE_TYPE}/${CPU_MODEL}/${accelerator.kind}/${image.key}`;
     this.#golden = new Golden(image, accelerator, options);
   }
 
@@ -171,15 +173,30 @@ export class QemuDriver implements Driver {
     await Promise.all([rm(join(made.dir, DEVICE_STATE), { force: true }), rm(join(made.dir, RAM), { force: true })]);
   }
 
+  async halt(id: string): Promise<void> {
+    const vm = this.#vms.get(id);
+    if (vm) this.#expected.add(vm);
+    await signalQemu(this.#vmPaths(id), "SIGKILL");
+    if (vm) await this.#end(id, vm);
+  }
+
+  async thaw(id: string, identity: Identity): Promise<Actual> {
+    await signalQemu(this.#vmPaths(id), "SIGCONT");
+    // One that this host agent holds all along learns what time it is; `adopt` tells the others.
+    await this.#vms
+      .get(id)
+      ?.wire.wake(identity, WAKE_LIMIT_MS)
+      .catch(() => undefined);
+    return this.adopt(id, identity);
+  }
+
   async destroy(id: string): Promise<void> {
     const dir = this.#dir(id);
-    const vm = this.#vms.get(id) ?? (await Vm.attach(this.#vmPaths(id)));
-    if (vm) {
-      this.#expected.add(vm);
-      vm.kill();
-      await this.#end(id, vm);
-    }
     const paths = this.#vmPaths(id);
+    const vm = this.#vms.get(id);
+    if (vm) this.#expected.add(vm);
+    await signalQemu(paths, "SIGKILL");
+    if (vm) await this.#end(id, vm);
     await Promise.all(Object.values(paths).map((path: string) => rm(path, { force: true })));
     await rm(dir, { recursive: true, force: true });
     this.#made.delete(id);
@@ -191,6 +208,8 @@ export class QemuDriver implements Driver {
     if (!made) return { exists: false, running: false, memory: "none", depth: null };
     const vm = this.#vms.get(id);
     const saved = await exists(join(made.dir, DEVICE_STATE));
+    if (!saved && (await isFrozen(made.paths)))
+      return { exists: true, running: false, frozen: true, memory: "live", depth: null };
     const running = vm !== undefined && vm.loaded && !saved && (await vm.status().catch(() => "gone")) === "running";
     return {
       exists: true,
@@ -203,10 +222,13 @@ export class QemuDriver implements Driver {
   async adopt(id: string, identity: Identity): Promise<Actual> {
     const made = await this.#find(id).catch(() => null);
     if (made && !this.#vms.has(id)) {
+      const saved = await exists(join(made.dir, DEVICE_STATE));
+      // Whether it may run on is not for this host to say; one that sleeps does not run however it is woken.
+      if (!saved && (await isFrozen(made.paths))) return this.inspect(id);
+      if (saved) await signalQemu(made.paths, "SIGCONT");
       const vm = await Vm.attach(made.paths);
       if (vm) {
         this.#watch(id, vm);
-        const saved = await exists(join(made.dir, DEVICE_STATE));
         const status = await vm.status();
         // A state that is whole while the virtual CPUs run is the one of an earlier sleep, and no longer fits.
         if (saved && status === "running") await rm(join(made.dir, DEVICE_STATE));

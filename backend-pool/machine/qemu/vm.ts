@@ -71,10 +71,9 @@ export class Vm {
 
   /** Take up a process that an earlier host agent started; null when it is gone. */
   static async attach(paths: VmPaths): Promise<Vm | null> {
-    const noted = await readFile(paths.pid, "utf8").catch(() => "0");
-    const pid = noted === STARTING ? await findQemu(paths.qmp) : Number(noted);
-    if (!pid || !(await isQemu(pid, paths.qmp))) return null;
-    if (noted === STARTING) await writeFile(paths.pid, String(pid), { mode: 0o600 });
+    const pid = await pidOf(paths);
+    if (pid === 0) return null;
+    await writeFile(paths.pid, String(pid), { mode: 0o600 });
     try {
       const vm = await Vm.#connect(paths, pid, true, 3000);
       const status = await vm.status();
@@ -259,6 +258,31 @@ export class Vm {
         if (failure) throw new QmpError("the device state could not be moved");
       });
   }
+}
+
+/** Send a signal to the process of those paths, whoever started it; nothing when there is none. */
+export async function signalQemu(paths: VmPaths, signal: NodeJS.Signals): Promise<void> {
+  const pid = await pidOf(paths);
+  try {
+    if (pid !== 0) process.kill(pid, signal);
+  } catch {
+    // it ended meanwhile
+  }
+}
+
+/** Whether the process of those paths is stopped from outside. */
+export async function isFrozen(paths: VmPaths): Promise<boolean> {
+  const pid = await pidOf(paths);
+  if (pid === 0) return false;
+  const text = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+  return text.slice(text.lastIndexOf(")") + 2, text.lastIndexOf(")") + 3) === "T";
+}
+
+/** The number of the running process of those paths; 0 when there is none. */
+async function pidOf(paths: VmPaths): Promise<number> {
+  const noted = await readFile(paths.pid, "utf8").catch(() => "0");
+  const pid = noted === STARTING ? await findQemu(paths.qmp) : Number(noted);
+  return pid > 0 && (await isQemu(pid, paths.qmp)) ? pid : 0;
 }
 
 /** Whether the process is the QEMU of that socket: a pid alone may belong to somebody else by now. */

@@ -1,0 +1,100 @@
+/** The machines that a host agent holds: their journal rows, and one action at a time for each. */
+import { EventEmitter } from "node:events";
+import { RouseFailure } from "../../sdk/contract/errors.ts";
+import type { Machine } from "../../sdk/contract/host.ts";
+import type { Journal, JournalRow } from "../store/journal.ts";
+import { Activity } from "./activity.ts";
+import { describe, type Held } from "./held.ts";
+import { IdleWatch } from "./idle.ts";
+
+interface MachinesEvents {
+  /** There is something to tell the edge (`pendingEvents`). */
+  news: [];
+  /** A machine's row, whenever it is committed. */
+  state: [row: JournalRow];
+  /** The machine is no more. */
+  gone: [id: string];
+  /** One line per action, for the log. */
+  action: [entry: { action: string; id: string; generation: number; ms: number; outcome: string }];
+}
+
+export abstract class MachineBook extends EventEmitter<MachinesEvents> {
+  protected readonly journal: Journal;
+  protected readonly held = new Map<string, Held>();
+
+  protected constructor(journal: Journal) {
+    super();
+    this.journal = journal;
+  }
+
+  protected abstract cpuTicks(id: string): Promise<number>;
+  protected abstract onIdle(held: Held): void;
+
+  protected hold(row: JournalRow): Held {
+    const activity = new Activity(row.lastActiveAt);
+    const held: Held = {
+      row,
+      activity,
+      idle: new IdleWatch({
+        activity,
+        idlePauseSeconds: () => held.row.idlePauseSeconds,
+        cpuTicks: () => this.cpuTicks(held.row.id),
+        onIdle: () => this.onIdle(held),
+      }),
+      tail: Promise.resolve(),
+      env: null,
+      settleTimer: undefined,
+      answered: new Set(),
+      connections: new Set(),
+      depth: null,
+      frozen: false,
+      run: { ready: Promise.resolve() },
+    };
+    this.held.set(row.id, held);
+    return held;
+  }
+
+  protected drop(held: Held): void {
+    held.idle.stop();
+    this.journal.remove(held.row.id);
+    this.held.delete(held.row.id);
+    this.emit("gone", held.row.id);
+  }
+
+  protected get(id: string): Held {
+    const held = this.held.get(id);
+    if (!held) throw new RouseFailure("not_found", "The machine is not on this host.");
+    return held;
+  }
+
+  /** Do one thing with a machine, after all that was begun with it before. */
+  protected act(held: Held, action: string, work: () => Promise<void>): Promise<Machine> {
+    const run = held.tail.then(async () => {
+      const began = performance.now();
+      const entry = () => ({
+        action,
+        id: held.row.id,
+        generation: held.row.generation,
+        ms: Math.round(performance.now() - began),
+      });
+      try {
+        await work();
+        held.row = { ...held.row, lastActionMs: performance.now() - began };
+        this.emit("action", { ...entry(), outcome: "ok" });
+        return describe(held);
+      } catch (fault) {
+        this.emit("action", { ...entry(), outcome: fault instanceof Error ? fault.message : String(fault) });
+        throw fault;
+      }
+    });
+    held.tail = run.catch(() => undefined);
+    return run;
+  }
+
+  /** Note what is true now, before anything is built on it. */
+  protected commit(held: Held, change: Partial<JournalRow>): void {
+    held.row = { ...held.row, ...change };
+    this.journal.put(held.row);
+    this.emit("state", held.row);
+  }
+}

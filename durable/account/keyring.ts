@@ -1,0 +1,69 @@
+/** The keys and members of an account as tables. Keys are kept as hashes. */
+import type { Member } from "../../sdk/contract/account.ts";
+import type { StoredKey } from "./key.ts";
+
+/** Revoked and ended keys are shown for so long, milliseconds. */
+const ENDED_KEPT_MS = 90 * 86_400_000;
+
+export class Keyring {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** Oldest first. */
+  all(): StoredKey[] {
+    return this.#sql
+      .exec<{ body: string }>("SELECT body FROM keys ORDER BY rowid")
+      .toArray()
+      .map(({ body }) => JSON.parse(body) as StoredKey);
+  }
+
+  get(id: string): StoredKey | null {
+    const [row] = this.#sql.exec<{ body: string }>("SELECT body FROM keys WHERE id = ?", id).toArray();
+    return row ? (JSON.parse(row.body) as StoredKey) : null;
+  }
+
+  byHash(hash: string): StoredKey | null {
+    const [row] = this.#sql.exec<{ body: string }>("SELECT body FROM keys WHERE hash = ?", hash).toArray();
+    return row ? (JSON.parse(row.body) as StoredKey) : null;
+  }
+
+  save(key: StoredKey, now: number): void {
+    this.#write(key, "made");
+    this.#sql.exec(
+      `DELETE FROM keys WHERE COALESCE(json_extract(body, '$.revokedAt'), json_extract(body, '$.expiresAt')) < ?`,
+      now - ENDED_KEPT_MS,
+    );
+  }
+
+  /** The key given at installation takes the place of the one given before. */
+  saveBootstrap(key: StoredKey): void {
+    this.#sql.exec("DELETE FROM keys WHERE origin = 'bootstrap'");
+    this.#write(key, "bootstrap");
+  }
+
+  members(): Member[] {
+    return this.#sql
+      .exec<{ body: string }>("SELECT body FROM members ORDER BY rowid")
+      .toArray()
+      .map(({ body }) => JSON.parse(body) as Member);
+  }
+
+  saveMember(member: Member): void {
+    this.#sql.exec("INSERT OR REPLACE INTO members (id, body) VALUES (?, ?)", member.id, JSON.stringify(member));
+  }
+
+  removeMember(id: string): void {
+    this.#sql.exec("DELETE FROM members WHERE id = ?", id);
+  }
+
+  #write(key: StoredKey, origin: "bootstrap" | "made"): void {
+    this.#sql.exec(
+      `INSERT INTO keys (id, hash, origin, body) VALUES (?, ?, ?, ?)
+       ON CONFLICT (id) DO UPDATE SET hash = excluded.hash, body = excluded.body`,
+      ...[key.id, key.hash, origin, JSON.stringify(key)],
+    );
+  }
+}

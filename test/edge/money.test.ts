@@ -1,0 +1,258 @@
+/** Prepaid credit and limits: nothing runs that is not paid for, nothing is charged twice, and a balance stays above 0. */
+import { env } from "cloudflare:workers";
+import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Account, NewAccount, Notice } from "../../sdk/contract/account.ts";
+import { FIRST_EPOCH, hostKey } from "../../sdk/contract/host-secrets.ts";
+import type { Sandbox } from "../../sdk/contract/sandbox.ts";
+import type { Usage } from "../../sdk/contract/usage.ts";
+import { openAccount } from "./accounts.ts";
+import { API, ask, call, edge, eventually, fake, freshName, heartbeat } from "./client.ts";
+import { roots } from "./secrets.ts";
+
+beforeEach(async () => {
+  await heartbeat();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const HOUR_NS = 3_600_000_000_000;
+const MIB_HOUR = 3_600_000;
+
+async function report(
+  account: string,
+  id: string,
+  sequence: number,
+  amounts: { cpu?: number; memory?: number; stored?: number },
+  generation = 1,
+): Promise<void> {
+  const { cpu = 0, memory = 0, stored = 0 } = amounts;
+  const one = { account, id, generation, sequence, cpu: String(cpu), memory: String(memory), stored: String(stored) };
+  const answer = await edge(`${API}/internal/usage`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${await hostKey(roots.host, "fake-1", FIRST_EPOCH)}` },
+    body: JSON.stringify({ reports: [one] }),
+  });
+  expect(await answer.json()).toEqual({ ok: true, refused: 0 });
+}
+
+type Opened = Awaited<ReturnType<typeof openAccount>>;
+const accountOf = async ({ as }: Opened) => (await as<Account>("GET", "/v1/account")).body;
+const make = async ({ as }: Opened, input: object = {}) =>
+  (await as("POST", "/v1/sandboxes", { name: freshName(), ...input })).body;
+const settled = (account: Opened, id: string, state: Sandbox["state"]) =>
+  eventually(
+    async () => (await account.as("GET", `/v1/sandboxes/${id}`)).body,
+    (sandbox) => sandbox.state === state,
+  );
+
+describe("prepaid credit", () => {
+  it("is needed before anything runs, and the refusal says how much is missing", async () => {
+    const account = await openAccount({ plan: "metered" });
+    const refused = await account.as("POST", "/v1/sandboxes", { name: freshName() });
+    expect([refused.status, refused.body.error.code]).toEqual([402, "insufficient_funds"]);
+    const { neededMicros, availableMicros, missingMicros } = refused.body.error.details;
+    // Ten minutes of 2 virtual CPUs and 2 GiB at full load: 8,333.3 and 2,500 microdollars.
+    expect({ neededMicros, availableMicros, missingMicros }).toEqual({
+      neededMicros: 10_833,
+      availableMicros: 0,
+      missingMicros: 10_833,
+    });
+    await ask("POST", `/v1/accounts/${account.name}:credit`, { micros: 10_833, note: "just enough" });
+    const sandbox = await make(account);
+    expect(sandbox.state).toBe("running");
+    expect(await accountOf(account)).toMatchObject({ heldMicros: 10_833, availableMicros: 0, creditedMicros: 10_833 });
+    expect((await account.as("POST", "/v1/sandboxes", { name: freshName() })).body.error.code).toBe(
+      "insufficient_funds",
+    );
+    await account.as("POST", `/v1/sandboxes/${sandbox.id}:pause`, {});
+    expect(await accountOf(account)).toMatchObject({ heldMicros: 0, availableMicros: 10_833 });
+  });
+
+  it("is added once per Idempotency-Key", async () => {
+    const { name } = await openAccount({ plan: "metered" });
+    const headers = { "idempotency-key": `credit-${name}` };
+    const add = (micros: number) => ask<Account>("POST", `/v1/accounts/${name}:credit`, { micros }, headers);
+    await Promise.all([add(500), add(500), add(500)]);
+    expect((await add(500)).body.creditedMicros).toBe(500);
+    expect((await add(501)).status).toBe(422);
+  });
+
+  it("that runs out puts what runs to sleep, above 0, and more of it wakes it again", async () => {
+    const account = await openAccount({ plan: "metered", creditMicros: 40_000 });
+    const sandbox = await make(account);
+    // One vCPU-hour: 25,000; what is left does not cover ten minutes more.
+    await report(account.name, sandbox.id, 1, { cpu: HOUR_NS, memory: 2048 * MIB_HOUR * 0.4 });
+    const asleep = await settled(account, sandbox.id, "paused");
+    expect(asleep).toMatchObject({ stopReason: "insufficient_funds", chargedMicros: 31_000 });
+    const after = await accountOf(account);
+    expect(after).toMatchObject({ spentMicros: 31_000, availableMicros: 9000, heldMicros: 0 });
+    const woken = await account.as("POST", `/v1/sandboxes/${sandbox.id}:exec`, { command: "true" });
+    expect([woken.status, woken.body.error.code]).toEqual([402, "insufficient_funds"]);
+    expect((await fake.state(sandbox.name ?? "")).log.filter((line) => line.startsWith("wake"))).toEqual([]);
+    // The same report again, and after the object forgot what it held in memory.
+    await evictDurableObject(env.ACCOUNT.getByName(account.name));
+    await report(account.name, sandbox.id, 1, { cpu: HOUR_NS, memory: 2048 * MIB_HOUR * 0.4 });
+    expect(await accountOf(account)).toMatchObject({ spentMicros: 31_000 });
+    await ask("POST", `/v1/accounts/${account.name}:credit`, { micros: 100_000 });
+    expect((await account.as("POST", `/v1/sandboxes/${sandbox.id}:wake`, {})).body.state).toBe("running");
+  });
+
+  it("that is gone keeps what sleeps for a week at no cost, announces its end, and then lets go", async () => {
+    const account = await openAccount({ plan: "metered", creditMicros: 20_000 });
+    const sandbox = await make(account);
+    await account.as("POST", `/v1/sandboxes/${sandbox.id}:pause`, {});
+    await report(account.name, sandbox.id, 1, { cpu: HOUR_NS });
+    const gone = await accountOf(account);
+    expect(gone.unpaidSince).not.toBeNull();
+    const notices = (await account.as<{ data: Notice[] }>("GET", "/v1/notices")).body.data;
+    expect(notices).toMatchObject([{ kind: "credit_gone", at: gone.unpaidDeletesAt }]);
+    await report(account.name, sandbox.id, 2, { cpu: HOUR_NS, stored: 1e9 * 86_400_000 * 30 });
+    expect((await accountOf(account)).spentMicros).toBe(25_000);
+    const stub = env.ACCOUNT.getByName(account.name);
+    vi.useFakeTimers({ toFake: ["Date"] });
+    vi.setSystemTime(Date.now() + 6.9 * 86_400_000);
+    await runDurableObjectAlarm(stub);
+    expect((await account.as("GET", `/v1/sandboxes/${sandbox.id}`)).body.state).toBe("paused");
+    vi.setSystemTime(Date.now() + 0.2 * 86_400_000);
+    await heartbeat();
+    await runDurableObjectAlarm(stub);
+    await runDurableObjectAlarm(stub);
+    await eventually(
+      () => account.as("GET", `/v1/sandboxes/${sandbox.id}`),
+      ({ status }) => status === 410,
+    );
+  });
+
+  it("added in time keeps what sleeps", async () => {
+    const account = await openAccount({ plan: "metered", creditMicros: 20_000 });
+    const sandbox = await make(account);
+    await account.as("POST", `/v1/sandboxes/${sandbox.id}:pause`, {});
+    await report(account.name, sandbox.id, 1, { cpu: HOUR_NS });
+    await ask("POST", `/v1/accounts/${account.name}:credit`, { micros: 100_000 });
+    expect((await accountOf(account)).unpaidSince).toBeNull();
+    vi.useFakeTimers({ toFake: ["Date"] });
+    vi.setSystemTime(Date.now() + 8 * 86_400_000);
+    await runDurableObjectAlarm(env.ACCOUNT.getByName(account.name));
+    expect((await account.as("GET", `/v1/sandboxes/${sandbox.id}`)).body.state).toBe("paused");
+  });
+});
+
+describe("limits on spending", () => {
+  it("of a sandbox's life end its run and keep it asleep", async () => {
+    const account = await openAccount();
+    const sandbox = await make(account, { maxTotalCostMicros: 20_000 });
+    await report(account.name, sandbox.id, 1, { cpu: HOUR_NS });
+    expect(await settled(account, sandbox.id, "paused")).toMatchObject({
+      stopReason: "lifetime_cap",
+      maxTotalCostMicros: 20_000,
+      chargedMicros: 25_000,
+    });
+    expect((await account.as("POST", `/v1/sandboxes/${sandbox.id}:wake`, {})).body.error).toMatchObject({
+      code: "spending_limit_reached",
+      details: { limits: [{ of: "sandbox", spentMicros: 25_000, limitMicros: 20_000 }] },
+    });
+    await account.as("POST", `/v1/sandboxes/${sandbox.id}:update`, { maxTotalCostMicros: null });
+    expect((await account.as("POST", `/v1/sandboxes/${sandbox.id}:wake`, {})).body.state).toBe("running");
+  });
+
+  it("of a key's day end what it made, and nothing else, until the next day", async () => {
+    const account = await openAccount();
+    const other = await make(account);
+    const made = (await account.as<NewAccount>("POST", "/v1/keys", { dailyLimitMicros: 10_000 })).body;
+    const theirs = await ask("POST", "/v1/sandboxes", { name: freshName() }, { authorization: `Bearer ${made.key}` });
+    await report(account.name, theirs.body.id, 1, { cpu: HOUR_NS / 2 });
+    await report(account.name, other.id, 1, { cpu: HOUR_NS });
+    expect(await settled(account, theirs.body.id, "paused")).toMatchObject({ stopReason: "spending_limit" });
+    expect((await account.as("GET", `/v1/sandboxes/${other.id}`)).body.state).toBe("running");
+    expect((await account.as("POST", `/v1/sandboxes/${theirs.body.id}:wake`, {})).body.error.details).toMatchObject({
+      limits: [{ of: "key", spentMicros: 12_500, limitMicros: 10_000 }],
+    });
+    vi.useFakeTimers({ toFake: ["Date"] });
+    vi.setSystemTime(Date.now() + 86_400_000);
+    await heartbeat();
+    expect((await account.as("POST", `/v1/sandboxes/${theirs.body.id}:wake`, {})).body.state).toBe("running");
+  });
+
+  it("of the account's day hold for all, to the microdollar", async () => {
+    const account = await openAccount({ dailyLimitMicros: 25_000 });
+    const one = await make(account);
+    await report(account.name, one.id, 1, { cpu: HOUR_NS - 200_000_000 });
+    expect(await accountOf(account)).toMatchObject({ spentTodayMicros: 24_999 });
+    expect((await make(account)).state).toBe("running");
+    await report(account.name, one.id, 2, { cpu: HOUR_NS });
+    await settled(account, one.id, "paused");
+    expect((await account.as("POST", "/v1/sandboxes", { name: freshName() })).body.error.code).toBe(
+      "spending_limit_reached",
+    );
+  });
+});
+
+describe("plans", () => {
+  it("a flat price counts existence by the millisecond, and nothing else", async () => {
+    const account = await openAccount({ plan: "flat", flatMicrosPerMonth: 12_000_000, creditMicros: 50_000_000 });
+    const sandbox = await make(account, { labels: { team: "blue" } });
+    await account.as("POST", `/v1/sandboxes/${sandbox.id}:pause`, {});
+    const bornAt = Date.parse(sandbox.createdAt);
+    vi.useFakeTimers({ toFake: ["Date"] });
+    vi.setSystemTime(bornAt + 15 * 86_400_000);
+    await heartbeat();
+    await report(account.name, sandbox.id, 1, { cpu: 100 * HOUR_NS, memory: 1e15 });
+    const stub = env.ACCOUNT.getByName(account.name);
+    await runDurableObjectAlarm(stub);
+    await runDurableObjectAlarm(stub);
+    await evictDurableObject(stub);
+    const usage = async () => (await account.as<Usage>("GET", "/v1/usage?month=all&by=label:team")).body;
+    expect(await usage()).toMatchObject({ totalMicros: 6_000_000, groups: [{ key: "blue", totalMicros: 6_000_000 }] });
+    await account.as("DELETE", `/v1/sandboxes/${sandbox.id}`);
+    vi.setSystemTime(bornAt + 25 * 86_400_000);
+    await runDurableObjectAlarm(stub);
+    expect((await usage()).totalMicros).toBe(6_000_000);
+    expect(await accountOf(account)).toMatchObject({ spentMicros: 6_000_000, availableMicros: 44_000_000 });
+  });
+
+  it("a trial keeps what sleeps for 7 days, free", async () => {
+    const account = await openAccount({ plan: "trial", creditMicros: 100_000 });
+    const sandbox = await make(account);
+    expect(sandbox.retentionDays).toBe(7);
+    await report(account.name, sandbox.id, 1, { stored: 1e9 * 86_400_000 * 30 });
+    expect(await accountOf(account)).toMatchObject({ spentMicros: 0 });
+  });
+});
+
+it("shows what a month cost by sandbox, by label, by month and as CSV, also of what is deleted", async () => {
+  const account = await openAccount();
+  const red = await make(account, { labels: { team: "red", note: '"=1", x' } });
+  const blue = await make(account, { labels: { team: "blue" } });
+  await report(account.name, red.id, 1, { cpu: HOUR_NS });
+  await report(account.name, blue.id, 1, { cpu: 2 * HOUR_NS });
+  await account.as("DELETE", `/v1/sandboxes/${red.id}`);
+  const usage = (await account.as<Usage>("GET", "/v1/usage?by=label:team")).body;
+  expect(usage).toMatchObject({
+    totalMicros: 75_000,
+    spent: "75000",
+    available: "0",
+    groups: [
+      { key: "blue", totalMicros: 50_000, sandboxes: 1 },
+      { key: "red", totalMicros: 25_000, sandboxes: 1 },
+    ],
+  });
+  expect(usage.lines.find(({ sandboxId }) => sandboxId === red.id)).toMatchObject({
+    name: red.name,
+    plan: "unmetered",
+  });
+  const month = new Date().toISOString().slice(0, 7);
+  expect((await account.as<Usage>("GET", "/v1/usage?month=all&by=month")).body.groups).toEqual([
+    { key: month, totalMicros: 75_000, sandboxes: 2 },
+  ]);
+  const csv = await call("GET", "/v1/usage?format=csv", undefined, { authorization: `Bearer ${account.key}` });
+  expect(csv.headers.get("content-type")).toBe("text/csv; charset=utf-8");
+  const text = await csv.text();
+  expect(text.split("\n")[0]).toBe(
+    "month,sandboxId,name,labels,plan,cpu,memory,stored,cpuMicros,memoryMicros,storedMicros,flatMicros,totalMicros",
+  );
+  expect(text).toContain(`${month},${red.id},${red.name},"team=red note=""=1"", x",unmetered,${HOUR_NS}`);
+  for (const wrong of ["by=color", "by=label:", "format=xml", "month=13"])
+    expect((await account.as("GET", `/v1/usage?${wrong}`)).status).toBe(400);
+});
