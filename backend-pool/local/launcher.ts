@@ -165,6 +165,7 @@ export async function launch(options: LaunchOptions): Promise<System> {
     const [, about] = await Promise.all([edge.start(), host.start()]);
     // They find the image that the first one made.
     await Promise.all(others.map((other) => other.start()));
+    await registered(`http://127.0.0.1:${edgePort}`, home.secrets.apiKey, hosts.length);
     return {
       home,
       url: `http://localhost:${edgePort}`,
@@ -182,6 +183,17 @@ export async function launch(options: LaunchOptions): Promise<System> {
   } catch (fault) {
     await Promise.all([...hosts, edge].map((part) => part.stop()));
     throw fault;
+  }
+}
+
+/** Wait until the edge has heard of all hosts: before, it has nowhere to put a machine. */
+async function registered(edgeUrl: string, apiKey: string, count: number): Promise<void> {
+  const headers = { authorization: `Bearer ${apiKey}` };
+  for (let tries = 0; tries < 100; tries++) {
+    const answer = await fetch(`${edgeUrl}/v1/hosts`, { headers }).catch(() => null);
+    const list = (answer?.ok ? await answer.json() : null) as { data: { live: boolean }[] } | null;
+    if ((list?.data.filter(({ live }) => live).length ?? 0) >= count) return;
+    await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
 

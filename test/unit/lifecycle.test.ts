@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { newLease } from "../../durable/sandbox/lease.ts";
 import {
+  fateOf,
   isTransitional,
   newLife,
   reduce,
@@ -44,7 +45,12 @@ function someEvent(life: Life, next: () => number): LifeEvent {
     { type: "stopped", generation },
     { type: "ended", generation, reason: "vm_crashed" },
     { type: "unreachable", generation, from: life.state, failure },
-    ...(next() < 0.05 ? [{ type: "delete" } as const] : []),
+    { type: "recover" },
+    { type: "refused", generation, failure },
+    ...(next() < 0.2 ? [{ type: "hostLost", generation, failure } as const] : []),
+    ...(next() < 0.2 ? [{ type: "cutOff", reason: "insufficient_funds" } as const] : []),
+    ...(next() < 0.05 ? [{ type: "delete", graceMs: next() < 0.7 ? 600_000 : 0 } as const] : []),
+    ...(life.state === "deleted" ? [{ type: "undelete" } as const] : []),
     { type: "purged" },
   ];
   return options[Math.floor(next() * options.length)] ?? { type: "wake" };
@@ -76,7 +82,10 @@ function broken(life: Life, event: LifeEvent, now: number): string[] {
       "a run with a time limit ends",
       after.state !== "running" || after.lease.seconds === 0 || after.lease.endsAt !== null,
     ],
-    ["deleted is final", life.state !== "deleted" || after.state === "deleted"],
+    ["deleted is final", life.state !== "deleted" || event.type === "undelete" || after.state === "deleted"],
+    ["what is taken back was at rest", event.type !== "undelete" || ["paused", "stopped"].includes(after.state)],
+    ["a lost host runs nothing", event.type !== "hostLost" || !outcome.changed || after.state !== "running"],
+    ["a refused run does not begin", event.type !== "refused" || !isTransitional(after.state) || !outcome.changed],
     ["a late report changes nothing", !repeats || event.generation === life.generation || !outcome.changed],
     ["a repeated report changes nothing", !repeats || JSON.stringify(twice.life) === JSON.stringify(after)],
     ["delete works", reduce(after, { type: "delete" }, now).ok],
@@ -163,6 +172,61 @@ describe("the table", () => {
       life: { state: "deleted", stopReason: "paused_expired" },
     });
     expect(timersOf({ ...paused, retentionDays: 1 }).retention).toBe(NOW + day);
+  });
+
+  it("takes back what was deleted within its grace time, as it was, and no later", () => {
+    const gone = after(paused, { type: "delete", graceMs: 60_000 });
+    expect(gone).toMatchObject({ state: "deleted", purgePending: true, undeleteTo: "paused", nextTryAt: NOW + 60_000 });
+    expect(after(gone, { type: "undelete" })).toMatchObject({ state: "paused", purgePending: false, undeleteTo: null });
+    expect(reduce(gone, { type: "undelete" }, NOW + 60_000)).toMatchObject({ failure: { code: "sandbox_gone" } });
+    const forGood = after(gone, { type: "delete" });
+    expect(forGood).toMatchObject({ undeleteTo: null, nextTryAt: NOW });
+    expect(reduce(forGood, { type: "undelete" }, NOW)).toMatchObject({ failure: { code: "sandbox_gone" } });
+    // What runs can't be frozen by a word: it is deleted at once.
+    expect(after(running, { type: "delete", graceMs: 60_000 })).toMatchObject({ undeleteTo: null });
+  });
+
+  it("recovers whatever it takes: from RAM, else from disk", () => {
+    expect(after(paused, { type: "recover" })).toMatchObject({ state: "resuming", run: "wake" });
+    const crashed = after(running, { type: "ended", generation: 1, reason: "vm_crashed" });
+    expect(after(crashed, { type: "recover" })).toMatchObject({ state: "starting", run: "boot", generation: 2 });
+    expect(after(running, { type: "recover" })).toEqual(running);
+  });
+
+  it("gives a lost host's machine up without forgetting its RAM, and a creation to another host", () => {
+    const lost = after(running, { type: "hostLost", generation: 1, failure });
+    expect(lost).toMatchObject({ state: "paused", stopReason: "host_lost", generation: 1 });
+    expect(fateOf(lost, 1)).toBe("sleep");
+    expect(fateOf(running, 1)).toBe("run");
+    expect(fateOf(after(paused, { type: "wake" }, { type: "ran", generation: 2, lastActiveAt: NOW }), 1)).toBe("end");
+    expect(fateOf(after(running, { type: "delete" }), 1)).toBe("end");
+    const again = after(newLife(30, NOW), { type: "hostLost", generation: 1, failure });
+    expect(again).toMatchObject({ state: "starting", run: "create", generation: 2 });
+    expect(reduce(running, { type: "hostLost", generation: 0, failure }, NOW)).toMatchObject({ changed: false });
+  });
+
+  it("ends a run that nobody pays for, and stops it where it can't sleep", () => {
+    const ending = after(running, { type: "cutOff", reason: "spending_limit" });
+    expect(after(ending, { type: "paused", generation: 1 })).toMatchObject({ stopReason: "spending_limit" });
+    expect(after(ending, { type: "pauseFailed", generation: 1, failure })).toMatchObject({
+      state: "stopping",
+      stopReason: "spending_limit",
+    });
+    expect(reduce(paused, { type: "cutOff", reason: "spending_limit" }, NOW)).toMatchObject({ ok: true, changed: false });
+  });
+
+  it("leaves a run that was refused as it was", () => {
+    const woken = after(paused, { type: "wake" }, { type: "refused", generation: 2, failure });
+    expect(woken).toMatchObject({ state: "paused", stopReason: "requested", pausedAt: NOW, failure });
+    const stopped = after(running, { type: "ended", generation: 1, reason: "vm_crashed" });
+    expect(after(stopped, { type: "restart" }, { type: "refused", generation: 2, failure })).toMatchObject({
+      state: "stopped",
+      stopReason: "vm_crashed",
+    });
+    expect(after(newLife(30, NOW), { type: "refused", generation: 1, failure })).toMatchObject({
+      state: "deleted",
+      purgePending: false,
+    });
   });
 
   it("tries an absent host again, later each time", () => {
