@@ -27,6 +27,8 @@ const Environment = z.object({
   ROUSE_ACCELERATOR: z.enum(["auto", "tcg"]).default("auto"),
   ROUSE_RESIDENT_SECONDS: seconds.default(300),
   ROUSE_PRESTARTED_SECONDS: seconds.default(600),
+  /** Memory that all running machines may have together, MiB. Default: as long as the kernel has some to give. */
+  ROUSE_MEMORY_MIB: z.coerce.number().int().min(256).optional(),
   /** Clones kept ready for each shape. */
   ROUSE_SPARES: z.coerce.number().int().min(0).max(64).default(2),
   /** How often usage is told to the edge; a change of a machine's state is told sooner. */
@@ -45,6 +47,7 @@ export interface Config extends HostSecrets {
   readonly residentSeconds: number;
   readonly prestartedSeconds: number;
   readonly spares: number;
+  readonly memoryMiB: number | null;
   readonly usageSeconds: number;
 }
 
@@ -74,6 +77,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     residentSeconds: set.ROUSE_RESIDENT_SECONDS,
     prestartedSeconds: set.ROUSE_PRESTARTED_SECONDS,
     spares: set.ROUSE_SPARES,
+    memoryMiB: set.ROUSE_MEMORY_MIB ?? null,
     usageSeconds: set.ROUSE_USAGE_SECONDS,
     ...secrets,
   };

@@ -12,6 +12,7 @@ import { Machines } from "./machine/machines.ts";
 import { capacity } from "./report/capacity.ts";
 import { HostLease } from "./machine/host-lease.ts";
 import { Fence } from "./machine/fence.ts";
+import { roomBelow } from "./machine/room.ts";
 import { Warden } from "./machine/warden.ts";
 import { Meter } from "./report/meter.ts";
 import { Metering } from "./report/metering.ts";
@@ -31,7 +32,9 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   await mkdir(config.stateDir, { recursive: true, mode: 0o700 });
   const journal = new Journal(join(config.stateDir, "journal.sqlite"));
   const lease = new HostLease({ file: join(config.stateDir, "host-lease") });
-  const machines = new Machines(driver, journal, config, () => lease.holds);
+  // Fake machines are processes of a few MiB.
+  const room = driver.accelerator === "fake" ? null : roomBelow(config.stateDir, config.memoryMiB);
+  const machines = new Machines(driver, journal, config, { mayRun: () => lease.holds, room });
   machines.on("action", log);
   const usage = new UsageStore(join(config.stateDir, "usage.sqlite"));
   const meter = new Meter(usage);

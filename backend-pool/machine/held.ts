@@ -125,6 +125,11 @@ export function refuseStale({ row }: Held, generation: number): void {
   throw new RouseFailure("conflict", message, { details: { generation: row.generation } });
 }
 
+/** This host is full. */
+export function noRoom(lack: string): RouseFailure {
+  return new RouseFailure("no_capacity", `The host has no room: ${lack}.`, { retryAfterMs: 5000 });
+}
+
 /** This host has no right to run anything. */
 export function cutOff(): RouseFailure {
   const message = "This host has lost the edge and may run nothing until it has found it again.";

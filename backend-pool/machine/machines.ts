@@ -25,6 +25,7 @@ import {
   dataLease,
   describe,
   news,
+  noRoom,
   refuseStale,
   scheduleSettle,
   type DataLease,
@@ -32,18 +33,26 @@ import {
   type SleepPolicy,
 } from "./held.ts";
 import { MachineBook } from "./book.ts";
+import type { Room } from "./room.ts";
 
 export class Machines extends MachineBook {
   readonly #driver: Driver;
   readonly #policy: SleepPolicy;
   readonly #mayRun: () => boolean;
+  readonly #room: Room | null;
 
   /** @param mayRun whether this host has the right to run machines now (`host-lease.ts`) */
-  constructor(driver: Driver, journal: Journal, policy: SleepPolicy, mayRun: () => boolean = () => true) {
+  constructor(
+    driver: Driver,
+    journal: Journal,
+    policy: SleepPolicy,
+    { mayRun = () => true, room = null }: { mayRun?: () => boolean; room?: Room | null } = {},
+  ) {
     super(journal);
     this.#driver = driver;
     this.#policy = policy;
     this.#mayRun = mayRun;
+    this.#room = room;
     driver.onEnded((id) => void this.#onEnded(id));
   }
 
@@ -81,6 +90,7 @@ export class Machines extends MachineBook {
   create(id: string, request: CreateMachine): Promise<Machine> {
     const existing = this.held.get(id);
     if (!existing && !this.#mayRun()) return Promise.reject(cutOff());
+    const isNew = !existing;
     const held =
       existing ??
       this.hold({
@@ -100,6 +110,10 @@ export class Machines extends MachineBook {
     return this.act(held, "create", async () => {
       if (await this.#runs(held, request.generation)) return;
       if (held.row.state !== "creating") throw conflict(held, "create");
+      await this.#mustFit(held, true).catch((fault: unknown) => {
+        if (isNew) this.drop(held);
+        throw fault;
+      });
       try {
         this.commit(held, { state: "creating", generation: request.generation });
         await this.#driver.create(id, request.shape);
@@ -119,6 +133,7 @@ export class Machines extends MachineBook {
     return this.act(held, "wake", async () => {
       if (await this.#runs(held, request.generation)) return;
       if (held.row.state !== "paused" && held.row.state !== "waking") throw conflict(held, "wake");
+      await this.#mustFit(held, false);
       this.#begin(held, request, {});
       try {
         held.run = await this.#driver.wake(id, { hostname: held.row.hostname });
@@ -136,6 +151,7 @@ export class Machines extends MachineBook {
     return this.act(held, "boot", async () => {
       if (await this.#runs(held, request.generation)) return;
       if (held.row.state === "running") await this.#cut(held);
+      else await this.#mustFit(held, false);
       held.idle.stop();
       held.answered.clear();
       held.env = null;
@@ -351,6 +367,14 @@ export class Machines extends MachineBook {
     if (held.row.state !== "running" || held.row.generation !== generation) return false;
     if (held.frozen) await this.#thaw(held);
     return true;
+  }
+
+  /** @throws RouseFailure `no_capacity`, before anything was done */
+  async #mustFit({ row }: Held, isNew: boolean): Promise<void> {
+    const live = [...this.held.values()].filter((one) => one.row.id !== row.id && describe(one).memory === "live");
+    const runningMiB = live.reduce((sum, one) => sum + one.row.shape.memoryMiB, 0);
+    const lack = await this.#room?.lack(row.shape.memoryMiB, runningMiB, isNew);
+    if (lack) throw noRoom(lack);
   }
 
   async #thaw(held: Held): Promise<void> {

@@ -70,8 +70,8 @@ export interface AccountApi {
   applySummary(summary: Summary): Promise<{ readonly governed: boolean }>;
   /** Whether a run may begin: quotas, credit, limits. Room for it is set aside until the sandbox is at rest again. */
   admitRun(ask: RunAsk): Promise<Result<object>>;
-  /** Book what hosts report. Answers how many reports were refused because an amount went down. */
-  recordUsage(reports: readonly UsageReport[]): Promise<number>;
+  /** Book what a host reports. Answers how many reports were refused: an amount went down, or the machine is elsewhere. */
+  recordUsage(reports: readonly UsageReport[], hostId: string): Promise<number>;
   usage(query: UsageQuery): Promise<Usage>;
   /** What a sandbox has cost so far, microdollars. */
   chargedMicros(sandboxId: string): Promise<number>;

@@ -25,6 +25,14 @@ export class Keyring {
     return row ? (JSON.parse(row.body) as StoredKey) : null;
   }
 
+  /** Whether any key has that limit. Asked often, so no key is read for it. */
+  anyLimit(name: "maxSandboxes" | "dailyLimitMicros"): boolean {
+    return (
+      this.#sql.exec("SELECT 1 FROM keys WHERE json_extract(body, ?) IS NOT NULL LIMIT 1", `$.${name}`).toArray()
+        .length > 0
+    );
+  }
+
   byHash(hash: string): StoredKey | null {
     const [row] = this.#sql.exec<{ body: string }>("SELECT body FROM keys WHERE hash = ?", hash).toArray();
     return row ? (JSON.parse(row.body) as StoredKey) : null;

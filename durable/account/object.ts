@@ -87,7 +87,8 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
       const before = store.get(summary.label);
       this.ctx.storage.transactionSync(() => {
         store.saveSummary(summary, now);
-        this.#treasury(store).note(summary.label, summary.sandbox, before, summary.createdBy, profile, now);
+        const from = { keyId: summary.createdBy, hostId: summary.hostId };
+        this.#treasury(store).note(summary.label, summary.sandbox, before, from, profile, now);
       });
       if (profile.plan === "flat") await this.#arm(now + SETTLE_MS);
     }
@@ -117,9 +118,9 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     return this.#store?.purse.cost(sandboxId)?.micros ?? 0;
   }
 
-  async recordUsage(reports: readonly UsageReport[]): Promise<number> {
+  async recordUsage(reports: readonly UsageReport[], hostId: string): Promise<number> {
     const store = this.#open();
-    const refused = this.#treasury(store).book(reports, this.#profile(store), Date.now());
+    const refused = this.#treasury(store).book(reports, hostId, this.#profile(store), Date.now());
     await this.#enforce(new Set(reports.map(({ id }) => id)));
     return refused;
   }
@@ -306,7 +307,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     return (
       isLimited(profile, store) ||
       Object.values(profile.quotas).some((quota) => quota !== null) ||
-      store.keyring.all().some((key) => key.maxSandboxes !== null)
+      store.keyring.anyLimit("maxSandboxes")
     );
   }
 

@@ -11,6 +11,8 @@ export interface Cost {
   readonly name: string | null;
   readonly labels: Readonly<Record<string, string>>;
   readonly keyId: string | null;
+  /** The host that has, or had, its machine; null before there was one. */
+  readonly hostId: string | null;
   /** Lifetime cap; null for none. */
   readonly cap: number | null;
   /** Price of its existence for 30 days, as it was when it came under the plan `flat`; null where it never did. */
@@ -55,32 +57,33 @@ export class Purse {
   cost(sandboxId: string): Cost | null {
     const [row] = this.#sql
       .exec<Omit<Cost, "labels"> & { labels: string } & Record<string, SqlStorageValue>>(
-        "SELECT name, labels, key_id AS keyId, cap, flat_rate AS flatRate, micros FROM costs WHERE sandbox_id = ?",
+        "SELECT name, labels, key_id AS keyId, host_id AS hostId, cap, flat_rate AS flatRate, micros FROM costs WHERE sandbox_id = ?",
         sandboxId,
       )
       .toArray();
     return row ? { ...row, labels: JSON.parse(row.labels) as Record<string, string> } : null;
   }
 
-  /** What invoices need of a sandbox stays when it is gone. @param flatRate the price of the plan; null on another */
+  /**
+   * What invoices need of a sandbox stays when it is gone. Writes only what is new.
+   * @param flatRate the price of the plan; null on another
+   */
   describe(
     sandbox: Pick<Sandbox, "id" | "name" | "labels" | "maxTotalCostMicros">,
-    keyId: string | null,
+    { keyId, hostId }: { keyId: string | null; hostId: string | null },
     flatRate: number | null,
   ): void {
+    const { id, name, labels, maxTotalCostMicros = null } = sandbox;
     this.#sql.exec(
-      `INSERT INTO costs (sandbox_id, name, labels, key_id, cap, flat_rate, micros) VALUES (?, ?, ?, ?, ?, ?, 0)
+      `INSERT INTO costs (sandbox_id, name, labels, key_id, host_id, cap, flat_rate, micros)
+       VALUES (?, ?, ?, ?, ?, ?, ?, 0)
        ON CONFLICT (sandbox_id) DO UPDATE
        SET name = excluded.name, labels = excluded.labels, key_id = excluded.key_id, cap = excluded.cap,
-         flat_rate = COALESCE(flat_rate, excluded.flat_rate)`,
-      ...[
-        sandbox.id,
-        sandbox.name,
-        JSON.stringify(sandbox.labels),
-        keyId,
-        sandbox.maxTotalCostMicros ?? null,
-        flatRate,
-      ],
+         host_id = COALESCE(excluded.host_id, host_id), flat_rate = COALESCE(flat_rate, excluded.flat_rate)
+       WHERE (name, labels, key_id, host_id, cap, flat_rate) IS NOT
+         (excluded.name, excluded.labels, excluded.key_id, COALESCE(excluded.host_id, host_id), excluded.cap,
+           COALESCE(flat_rate, excluded.flat_rate))`,
+      ...[id, name, JSON.stringify(labels), keyId, hostId, maxTotalCostMicros, flatRate],
     );
   }
 
@@ -88,8 +91,8 @@ export class Purse {
   spend(sandboxId: string, micros: number, day: string): void {
     if (micros === 0) return;
     this.#sql.exec(
-      `INSERT INTO costs (sandbox_id, name, labels, key_id, cap, flat_rate, micros)
-       VALUES (?, NULL, '{}', NULL, NULL, NULL, ?)
+      `INSERT INTO costs (sandbox_id, name, labels, key_id, host_id, cap, flat_rate, micros)
+       VALUES (?, NULL, '{}', NULL, NULL, NULL, NULL, ?)
        ON CONFLICT (sandbox_id) DO UPDATE SET micros = micros + excluded.micros`,
       sandboxId,
       micros,

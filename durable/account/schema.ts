@@ -100,6 +100,7 @@ export const migrations: readonly Migration[] = [
         name TEXT,
         labels TEXT NOT NULL,
         key_id TEXT,
+        host_id TEXT,
         cap INTEGER,
         flat_rate INTEGER,
         micros INTEGER NOT NULL

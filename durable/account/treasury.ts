@@ -63,7 +63,7 @@ export class Treasury {
     label: string,
     sandbox: Sandbox | null,
     before: Sandbox | null,
-    keyId: string | null,
+    from: { readonly keyId: string | null; readonly hostId: string | null },
     profile: Profile,
     now: number,
   ): void {
@@ -72,7 +72,7 @@ export class Treasury {
     if (!sandbox) return runs.release(label, Number.MAX_SAFE_INTEGER);
     const { id, generation, vcpu, memoryMiB } = sandbox;
     const flatRate = profile.plan === "flat" ? (profile.flatMicrosPerMonth ?? 0) : null;
-    purse.describe(sandbox, keyId, flatRate);
+    purse.describe(sandbox, from, flatRate);
     if (flatRate !== null && this.#store.presentSince(id) === null)
       this.#store.setPresent(id, Math.min(now, before?.id === id ? now : Date.parse(sandbox.createdAt)));
     if (sandbox.state === "paused" || sandbox.state === "stopped") runs.release(label, generation);
@@ -83,19 +83,23 @@ export class Treasury {
         generation,
         vcpu,
         memoryMiB,
-        keyId,
+        keyId: from.keyId,
         held: holdOf(profile.plan, sandbox, this.ratesFor(id, now)),
       });
   }
 
-  /** Book what hosts report. Answers how many reports were refused because an amount went down. */
-  book(reports: readonly UsageReport[], profile: Profile, at: number): number {
-    const { books } = this.#store;
+  /** Book what a host reports. Answers how many reports were refused: an amount went down, or the machine is elsewhere. */
+  book(reports: readonly UsageReport[], reporter: string, profile: Profile, at: number): number {
+    const { books, purse } = this.#store;
     let refused = 0;
     for (const report of reports) {
       const { id: sandboxId, generation, sequence } = report;
       const total = fromDigits(report);
-      const added = addedBy(books.booked(sandboxId, generation), { sequence, amounts: total });
+      const { hostId = null } = purse.cost(sandboxId) ?? {};
+      const added =
+        hostId === null || hostId === reporter
+          ? addedBy(books.booked(sandboxId, generation), { sequence, amounts: total })
+          : null;
       if (added === null) refused++;
       if (added === null || added === "nothing") continue;
       books.keepRates(sandboxId, this.ratesFor(sandboxId, at), at);
@@ -120,8 +124,8 @@ export class Treasury {
   /** A plan begins: sandboxes that are there are counted from now on. */
   begin(profile: Profile, now: number): void {
     for (const sandbox of this.#store.sandboxes()) {
-      const keyId = this.#store.purse.cost(sandbox.id)?.keyId ?? null;
-      this.note(sandbox.label, sandbox, sandbox, keyId, profile, now);
+      const { keyId = null, hostId = null } = this.#store.purse.cost(sandbox.id) ?? {};
+      this.note(sandbox.label, sandbox, sandbox, { keyId, hostId }, profile, now);
     }
   }
 
@@ -231,10 +235,5 @@ export class Treasury {
 /** Whether anything but a sandbox's own cap can end a run. */
 export function isLimited(profile: Profile, { keyring }: AccountStore): boolean {
   const { suspended, plan, dailyLimitMicros } = profile;
-  return (
-    suspended ||
-    isPrepaid(plan) ||
-    dailyLimitMicros !== null ||
-    keyring.all().some((key) => key.dailyLimitMicros !== null)
-  );
+  return suspended || isPrepaid(plan) || dailyLimitMicros !== null || keyring.anyLimit("dailyLimitMicros");
 }

@@ -98,7 +98,7 @@ export interface SandboxApi {
   cutOff(id: string, reason: StopReason): Promise<void>;
   /** What sleeps is deleted, whatever its retention: nobody pays for it any more. */
   endRetention(id: string): Promise<void>;
-  setRetention(days: number | null, change: Change): Promise<SandboxAnswer>;
+  setRetention(days: number, change: Change): Promise<SandboxAnswer>;
   /** `graceSeconds`: in which a sandbox that is at rest then can be taken back. */
   remove(graceSeconds: number, change: Change): Promise<Result<{ readonly deleted: DeletedSandbox }>>;
   route(

@@ -7,6 +7,7 @@ import type { Failure } from "../../sdk/contract/error-codes.ts";
 import { accountObject } from "../account/api.ts";
 import { readBoard } from "../hosts/board-facade.ts";
 import { placeOn } from "../hosts/placement.ts";
+import type { Host } from "../../sdk/contract/host.ts";
 import { HostClient, type HostAddress } from "./host-client.ts";
 import { heldUntil, idleSeconds } from "./holds.ts";
 import { hasStep, isLive, reduce, STEP_CHECK_MS, timersOf, type LifeEvent, type Outcome } from "./lifecycle.ts";
@@ -24,6 +25,10 @@ const INDEX_RETRY_MS = STEP_CHECK_MS;
 const CONFIGURE_RETRY_MS = 2000;
 /** Longest that an answer waits for the account's index, milliseconds. */
 const INDEX_WAIT_MS = 1000;
+
+/** Hosts that a new machine is offered to, one after another. */
+const PLACEMENT_TRIES = 3;
+const noRoom: Failure = { code: "no_capacity", message: "No host has room.", retryAfterMs: 5000 };
 
 type Watcher = (record: SandboxRecord) => void;
 
@@ -229,12 +234,23 @@ export class Engine {
     if (record.life.state === "deleted") return { type: "purged" };
     if (record.life.state === "stopping") return { type: "stopped", generation: record.life.generation };
     const { hosts } = await readBoard(this.#env);
-    const placement = placeOn(hosts, record.shape);
-    if ("failure" in placement) {
-      const { failure } = placement;
-      return { type: "runFailed", generation: record.life.generation, memory: "none", nothingMade: true, failure };
+    let refusal: Failure | null = null;
+    for (let left = [...hosts], tries = 0; ; tries++) {
+      const placement = placeOn(left, record.shape);
+      if ("failure" in placement || tries >= PLACEMENT_TRIES) {
+        const failure = refusal ?? ("failure" in placement ? placement.failure : noRoom);
+        return { type: "runFailed", generation: record.life.generation, memory: "none", nothingMade: true, failure };
+      }
+      const event = await this.#tryHost(record, placement.host, signal);
+      const full = event.type === "runFailed" && event.nothingMade && event.failure.code === "no_capacity";
+      if (!full) return event;
+      // The board was late: the host is fuller than it said. Not that one again, now.
+      refusal = event.failure;
+      left = left.filter(({ hostId }) => hostId !== placement.host.hostId);
     }
-    const chosen = placement.host;
+  }
+
+  async #tryHost(record: SandboxRecord, chosen: Host, signal: AbortSignal): Promise<LifeEvent> {
     const current = this.record();
     // Deleted or stopped while the board was asked: then no host must learn of it.
     if (current?.id !== record.id || current.life.state !== record.life.state) {

@@ -5,7 +5,6 @@ import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
 import type { StopReason } from "../../sdk/contract/sandbox.ts";
 import { newSandboxId } from "../../sdk/contract/names.ts";
 import {
-  defaults,
   Env as EnvSchema,
   limits,
   type Access,
@@ -263,9 +262,9 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     if (outcome.ok && outcome.changed) this.#engine.background(this.#engine.drive());
   }
 
-  async setRetention(days: number | null, change: Change): Promise<SandboxAnswer> {
+  async setRetention(days: number, change: Change): Promise<SandboxAnswer> {
     return this.#once(change, async (record) => {
-      this.#engine.save({ ...record, life: { ...record.life, retentionDays: days ?? defaults.retentionDays } });
+      this.#engine.save({ ...record, life: { ...record.life, retentionDays: days } });
       await this.#engine.indexed();
       return this.get({ id: record.id });
     });

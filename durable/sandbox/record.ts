@@ -68,7 +68,8 @@ export function newRecord(
       memoryMiB: input.memoryMiB ?? defaults.memoryMiB,
       diskMiB: input.diskMiB ?? defaults.diskMiB,
     },
-    idlePauseSeconds: input.idlePauseSeconds ?? defaults.idlePauseSeconds,
+    // What is meant to run on sleeps only when that is asked for as well.
+    idlePauseSeconds: input.idlePauseSeconds ?? (input.persistent ? 0 : defaults.idlePauseSeconds),
     holds: {},
     autoWake: input.autoWake ?? true,
     persistent: input.persistent ?? false,

@@ -71,7 +71,6 @@ export const stopReasons = [
   "insufficient_funds",
   "spending_limit",
   "lifetime_cap",
-  "authority_revoked",
   "operator_stopped",
 ] as const;
 /** Why a sandbox left `running` the last time. */
@@ -149,6 +148,7 @@ export const CreateSandbox = z
     /** What happens at the end of the time limit; `stop` unless said. `onTimeout` means the same. */
     onLeaseEnd: OnLeaseEnd.optional(),
     onTimeout: OnLeaseEnd.optional(),
+    /** It runs on until it is stopped: no idle pause unless `idlePauseSeconds` says so. */
     persistent: z.boolean().optional(),
   })
   .refine((body) => body.leaseSeconds === undefined || body.timeoutSeconds === undefined, {

@@ -119,4 +119,39 @@ describe("hosts", () => {
     for (const hostId of ["", "-x", "A", "a_b", 7])
       expect((await call("POST", "/v1/hosts", { hostId })).status).toBe(400);
   });
+
+  it("that turn out to be full are passed over, and a wake that finds its host full changes nothing", async () => {
+    const name = freshName();
+    const full = { code: "no_capacity", message: "full" } as const;
+    await heartbeat({ hostId: "spare-1" });
+    await fake.plan({ label: name, action: "create", fail: full });
+    const made = await ask("POST", "/v1/sandboxes", { name });
+    expect(made.body.state).toBe("running");
+    expect((await fake.state(name)).log).toEqual(["create 1", "create 1"]);
+    await ask("POST", `/v1/sandboxes/${name}:pause`, {});
+    await fake.plan({ label: name, action: "wake", fail: full });
+    const woken = await call("POST", `/v1/sandboxes/${name}:wake`, {});
+    expect(woken.status).toBe(409);
+    expect((await faultOf(woken)).code).toBe("no_capacity");
+    expect((await ask("GET", `/v1/sandboxes/${name}`)).body).toMatchObject({
+      state: "paused",
+      stopReason: "requested",
+    });
+    expect((await ask("POST", `/v1/sandboxes/${name}:wake`, {})).body).toMatchObject({
+      state: "running",
+      memoryRestored: true,
+    });
+    // All full: the last refusal is the answer, and nothing is made.
+    const other = freshName();
+    for (let i = 0; i < 4; i++) await fake.plan({ label: other, action: "create", fail: full });
+    expect((await ask("POST", "/v1/sandboxes", { name: other })).body.error.code).toBe("no_capacity");
+    expect((await fake.state(other)).machines).toEqual([]);
+    vi.useFakeTimers({ toFake: ["Date"] });
+    vi.setSystemTime(Date.now() + 46_000);
+    try {
+      await call("DELETE", "/v1/hosts/spare-1");
+    } finally {
+      vi.useRealTimers();
+    }
+  });
 });

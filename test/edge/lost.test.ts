@@ -71,7 +71,6 @@ it("does not keep a name: after a deletion and its lease the name is free, and t
   await heartbeat({ hostId: "spare-1" });
   // The spare host answers for this name from now on.
   await fake.away(name, false);
-  await fake.plan({ label: name, action: "destroy", drop: "before" });
   const second = await ask("POST", "/v1/sandboxes", { name });
   expect(second.body).toMatchObject({ state: "running" });
   expect(second.body.id).not.toBe(id);

@@ -3,9 +3,14 @@ import { env } from "cloudflare:workers";
 import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Account, NewAccount, Notice } from "../../sdk/contract/account.ts";
+import { Meter } from "../../backend-pool/report/meter.ts";
+import type { JournalRow } from "../../backend-pool/store/journal.ts";
+import type { UsageRow } from "../../backend-pool/store/usage.ts";
 import { FIRST_EPOCH, hostKey } from "../../sdk/contract/host-secrets.ts";
 import type { Sandbox } from "../../sdk/contract/sandbox.ts";
-import type { Usage } from "../../sdk/contract/usage.ts";
+import { newSandboxId } from "../../sdk/contract/names.ts";
+import { defaultRates, dollars, priceOf } from "../../sdk/contract/pricing.ts";
+import { toDigits, type Usage } from "../../sdk/contract/usage.ts";
 import { openAccount } from "./accounts.ts";
 import { API, ask, call, edge, eventually, fake, freshName, heartbeat } from "./client.ts";
 import { roots } from "./secrets.ts";
@@ -255,4 +260,67 @@ it("shows what a month cost by sandbox, by label, by month and as CSV, also of w
   expect(text).toContain(`${month},${red.id},${red.name},"team=red note=""=1"", x",unmetered,${HOUR_NS}`);
   for (const wrong of ["by=color", "by=label:", "format=xml", "month=13"])
     expect((await account.as("GET", `/v1/usage?${wrong}`)).status).toBe(400);
+});
+
+it("plays the example of 1,000 users through a real meter and the real books: $25.00, $300.00, $39.44, $364.44", async () => {
+  // One agent's month on its host: 10 hours awake at a tenth of a vCPU with 4 GiB, 710 hours asleep with 0.5 GB.
+  let now = 0;
+  const rows = new Map<string, UsageRow>();
+  const store = {
+    put: (row: UsageRow) => void rows.set(String(row.generation), row),
+    remove: () => undefined,
+    all: () => [],
+  };
+  const meter = new Meter(store, () => now);
+  const row = (state: "running" | "paused") =>
+    ({ id: "agent", account: "seed", generation: 1, state, shape: { memoryMiB: 4096 } }) as unknown as JournalRow;
+  const HOUR = 3_600_000;
+  let cpuNs = 0n;
+  meter.observe(row("running"));
+  meter.sample("agent", { cpuNs, storedBytes: 0 });
+  for (; now < 10 * HOUR;) {
+    now += 10_000;
+    cpuNs += 1_000_000_000n;
+    meter.sample("agent", { cpuNs, storedBytes: 500_000_000 });
+    meter.answered();
+  }
+  meter.observe(row("paused"));
+  for (; now < 720 * HOUR;) {
+    now += 10_000;
+    meter.answered();
+  }
+  const [measured] = meter.pending();
+  expect(measured?.amounts).toEqual({
+    cpu: 3_600_000_000_000n,
+    memory: 4096n * 10n * BigInt(HOUR),
+    stored: 500_000_000n * 710n * BigInt(HOUR),
+    volume: 0n,
+  });
+  const account = await openAccount();
+  const amounts = measured && toDigits(measured.amounts);
+  const reports = Array.from({ length: 1000 }, () => ({
+    ...{ account: account.name, id: newSandboxId(freshName()), generation: 1, sequence: 1 },
+    ...amounts,
+  }));
+  // Some twice, in another order, and over an eviction.
+  const send = async (batch: object[]) => {
+    const answer = await edge(`${API}/internal/usage`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${await hostKey(roots.host, "fake-1", FIRST_EPOCH)}` },
+      body: JSON.stringify({ reports: batch }),
+    });
+    expect(await answer.json()).toEqual({ ok: true, refused: 0 });
+  };
+  await send(reports.slice(0, 500));
+  await evictDurableObject(env.ACCOUNT.getByName(account.name));
+  await send(reports.slice(400, 900).toReversed());
+  await send(reports.slice(800));
+  const usage = (await account.as<Usage>("GET", "/v1/usage")).body;
+  const sum = (field: "cpuMicros" | "memoryMicros" | "storedMicros") =>
+    dollars(BigInt(usage.lines.reduce((total, line) => total + line[field], 0)));
+  expect([sum("cpuMicros"), sum("memoryMicros"), sum("storedMicros")]).toEqual(["$25.00", "$300.00", "$39.44"]);
+  expect(dollars(BigInt(usage.totalMicros))).toBe("$364.44");
+  expect(usage.spent).toBe(String(usage.totalMicros));
+  // A memory volume of 1 GiB for each user and month.
+  expect(dollars(priceOf("volume", 1024n * 720n * BigInt(HOUR), defaultRates))).toBe("$0.11");
 });

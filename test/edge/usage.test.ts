@@ -3,7 +3,7 @@ import { evictDurableObject } from "cloudflare:test";
 import { expect, it } from "vitest";
 import { newSandboxId } from "../../sdk/contract/names.ts";
 import { Usage } from "../../sdk/contract/usage.ts";
-import { ask, call, edge, API, freshName } from "./client.ts";
+import { ask, call, created, edge, API, freshName, heartbeat } from "./client.ts";
 import { FIRST_EPOCH, hostKey } from "../../sdk/contract/host-secrets.ts";
 import { roots } from "./secrets.ts";
 
@@ -69,4 +69,15 @@ it("takes no report without the host secret, none that is malformed, and asks fo
     expect((await report([{ ...good, ...wrong }])).status).toBe(400);
   expect((await call("GET", "/v1/usage?month=2026-13")).status).toBe(400);
   expect((await call("GET", "/v1/usage?mont=2026-11")).status).toBe(400);
+});
+
+it("takes reports of a machine from the host that has it, and from no other", async () => {
+  await heartbeat();
+  const { id } = await created();
+  const one = { account: "default", id, generation: 1, sequence: 1, cpu: "3600000000000", memory: "0", stored: "0" };
+  const other = await hostKey(roots.host, "rack-9", FIRST_EPOCH);
+  expect(await (await report([one], other)).json()).toEqual({ ok: true, refused: 1 });
+  expect((await usage()).lines.find(({ sandboxId }) => sandboxId === id)).toBeUndefined();
+  expect(await (await report([one])).json()).toEqual({ ok: true, refused: 0 });
+  expect((await usage()).lines.find(({ sandboxId }) => sandboxId === id)?.totalMicros).toBe(25_000);
 });

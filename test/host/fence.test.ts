@@ -62,7 +62,7 @@ describe("machines of a host that is cut off", () => {
       driver,
       new Journal(":memory:"),
       { residentSeconds: 600, prestartedSeconds: 0 },
-      () => lease.holds,
+      { mayRun: () => lease.holds },
     );
     const fence = new Fence(lease, machines, async () => "run");
     const id = newSandboxId("fenced");
@@ -101,7 +101,7 @@ describe("machines of a host that is cut off", () => {
       driver,
       new Journal(":memory:"),
       { residentSeconds: 600, prestartedSeconds: 0 },
-      () => lease.holds,
+      { mayRun: () => lease.holds },
     );
     const fence = new Fence(lease, machines, async () => "run");
     const id = newSandboxId("stuck");
@@ -111,14 +111,42 @@ describe("machines of a host that is cut off", () => {
       await machines.create(id, { ...run, account: "default", shape: shapeOf({}), hostname: "stuck" });
       await vi.waitFor(
         () => expect(machines.describe(id)).toMatchObject({ state: "stopped", endReason: "host_lost" }),
-        4000,
+        15_000,
       );
       expect((await driver.inspect(id)).running).toBe(false);
     } finally {
       fence.close();
       await machines.close();
     }
-  });
+  }, 20_000);
+});
+
+it("a host that is full refuses before anything is done, and what sleeps stays as it is", async () => {
+  let lack: string | null = "it is full";
+  const driver = new FakeDriver(join(dir, "machines"));
+  const sleep = { residentSeconds: 600, prestartedSeconds: 0 };
+  const room = { lack: async () => lack };
+  const machines = new Machines(driver, new Journal(":memory:"), sleep, { room });
+  const id = newSandboxId("full");
+  const run = { generation: 1, env: {}, idlePauseSeconds: 0 };
+  const create = () => machines.create(id, { ...run, account: "default", shape: shapeOf({}), hostname: "full" });
+  try {
+    await expect(create()).rejects.toMatchObject({ code: "no_capacity" });
+    expect([machines.list(), await driver.list()]).toEqual([[], []]);
+    lack = null;
+    await create();
+    await machines.pause(id, { generation: 1 });
+    lack = "it is full";
+    await expect(machines.wake(id, { ...run, generation: 2 })).rejects.toMatchObject({ code: "no_capacity" });
+    expect(machines.describe(id)).toMatchObject({ state: "paused", generation: 1, memory: "saved" });
+    lack = null;
+    expect(await machines.wake(id, { ...run, generation: 2 })).toMatchObject({ state: "running" });
+    // It has its room already.
+    lack = "it is full";
+    expect(await machines.wake(id, { ...run, generation: 2 })).toMatchObject({ state: "running" });
+  } finally {
+    await machines.close();
+  }
 });
 
 describe("the warden", () => {

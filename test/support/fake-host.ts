@@ -69,7 +69,7 @@ export class FakeHost {
   readonly #revoked: string[] = [];
 
   /** It stands for every host of the names. */
-  constructor(roots: { host: string; signing: string }, hostIds: readonly string[] = ["fake-1", "spare-1"]) {
+  constructor(roots: { host: string; signing: string }, hostIds: readonly string[] = ["fake-1", "spare-1", "rack-7"]) {
     const of = (hostId: string) => controlSecret(roots.host, hostId).then((secret) => `Bearer ${secret}`);
     this.#secrets = Promise.all(hostIds.map(of)).then((all) => new Set(all));
     this.#keys = Promise.all(

@@ -42,7 +42,11 @@ export async function admit(env: Env, request: Request, target: Target, queryTok
     return { dropAuthorization, keyId: caller.keyId, queryTokenEndsAt: null };
   }
 
-  const facts = await factsOf(env, target, now);
+  const stranger = [bearerCaller, headerCaller].some((caller) => caller !== null && caller.account !== target.account);
+  // To another account what exists must not answer sooner, or otherwise, than what does not.
+  const facts = await factsOf(env, target, now, stranger).catch((fault: unknown) => {
+    throw stranger ? unknown() : fault;
+  });
   if (isPublic(facts, target.port)) return { dropAuthorization, keyId: null, queryTokenEndsAt: null };
   const headerToken = request.headers.get(PREVIEW_TOKEN) ?? request.headers.get("x-rouse-token");
   const verdicts = [];
@@ -53,11 +57,9 @@ export async function admit(env: Env, request: Request, target: Target, queryTok
       return { dropAuthorization, keyId: null, queryTokenEndsAt: token === queryToken ? verdict : null };
     verdicts.push(verdict);
   }
-  const [stranger] = [bearerCaller, headerCaller].filter((caller) => caller !== null);
-  // To another account a sandbox that is not public does not exist.
-  if (stranger && stranger.account !== target.account) throw new RouseFailure("not_found", "There is no such sandbox.");
-  if (stranger)
-    throw new RouseFailure("permission_denied", `A key with the access "${stranger.access}" reaches no machine.`);
+  if (stranger) throw unknown();
+  const own = bearerCaller ?? headerCaller;
+  if (own) throw new RouseFailure("permission_denied", `A key with the access "${own.access}" reaches no machine.`);
   if (verdicts.includes("elsewhere")) {
     throw new RouseFailure("forbidden", "This credential is good for another sandbox or port.");
   }
@@ -69,9 +71,14 @@ export async function admit(env: Env, request: Request, target: Target, queryTok
   );
 }
 
-async function factsOf(env: Env, target: Target, now: number): Promise<RouteFacts> {
+/** A sandbox of another account that is not public does not exist. */
+function unknown(): RouseFailure {
+  return new RouseFailure("not_found", "There is no such sandbox.");
+}
+
+async function factsOf(env: Env, target: Target, now: number, fresh: boolean): Promise<RouteFacts> {
   const key = routeKey(target);
-  const known = cachedFacts(key, now);
+  const known = fresh ? null : cachedFacts(key, now);
   if (known) return known;
   const result = await sandboxObject(env.SANDBOX, target.account, target.label).route({
     id: null,

@@ -1,5 +1,5 @@
 /** Carries one request to the machine that a route leads to, asking the sandbox's object only when the route is not good. */
-import { readBoard } from "../../durable/hosts/board-facade.ts";
+import { readBoard, type Board } from "../../durable/hosts/board-facade.ts";
 import { sandboxObject, type RouteFacts, type RouteGrant } from "../../durable/sandbox/api.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { hostHeaders } from "../../sdk/contract/host.ts";
@@ -142,11 +142,21 @@ async function send(env: Env, { facts, grant }: Route, out: Outgoing): Promise<R
   }).finally(unwatch);
 }
 
+let latest: { readonly at: number; readonly board: Board } | undefined;
+
+/** However many requests wait, this isolate asks the board once in a while only. */
+async function boardLately(env: Env): Promise<Board> {
+  if (latest && Date.now() - latest.at < HOST_LOOK_MS / 2) return latest.board;
+  const board = await readBoard(env);
+  latest = { at: Date.now(), board };
+  return board;
+}
+
 /** An answer may take as long as the program likes, but not past the end of its host: one that hangs never answers. */
 function watchHost(env: Env, hostId: string, onLost: () => void): () => void {
   let over = false;
   const look = async () => {
-    const isLost = await readBoard(env).then(
+    const isLost = await boardLately(env).then(
       (board) => board.isLost(hostId),
       () => false,
     );

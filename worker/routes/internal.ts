@@ -45,7 +45,7 @@ internal.post("/usage", async (c) => {
   const { value } = await readJson(UsageReports, c.req.raw);
   const refused = await Promise.all(
     Object.entries(Object.groupBy(value.reports, ({ account }) => account)).map(([account, reports = []]) =>
-      accountObject(c.env.ACCOUNT, account).recordUsage(reports),
+      accountObject(c.env.ACCOUNT, account).recordUsage(reports, c.get("hostId")),
     ),
   );
   return c.json({ ok: true, refused: refused.reduce((sum, count) => sum + count, 0) });

@@ -117,7 +117,7 @@ async function change(context: Context): Promise<Response> {
       case "restart":
         return sandboxResponse(await object.restart(terms));
       default:
-        return sandboxResponse(await object.setRetention(SetRetention.parse(body).days, terms));
+        return sandboxResponse(await object.setRetention(SetRetention.parse(body).days ?? caller.retentionDays, terms));
     }
   } finally {
     forgetRoute(routeKey({ account: caller.account, label }));
