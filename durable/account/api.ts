@@ -84,7 +84,8 @@ export interface AccountApi {
   open(input: CreateAccount, once: Once): Promise<Result<{ readonly account: NewAccount }>>;
   update(input: UpdateAccount, once: Once): Promise<Result<{ readonly account: Account }>>;
   addCredit(input: AddCredit, once: Once): Promise<Result<{ readonly account: Account }>>;
-  createKey(input: CreateKey, maker: string, once: Once): Promise<Result<{ readonly key: NewKey }>>;
+  /** @param maker the key that makes it; null for the operator, who may give what there is */
+  createKey(input: CreateKey, maker: string | null, once: Once): Promise<Result<{ readonly key: NewKey }>>;
   listKeys(): Promise<Key[]>;
   /** Ends the key everywhere. `hostIds`: hosts that may still hold connections of it. */
   revokeKey(id: string): Promise<Result<{ readonly key: Key; readonly hostIds: readonly string[] }>>;

@@ -89,3 +89,10 @@ export function endOf(
   if (!reached) return null;
   return reached.of === "sandbox" ? "lifetime_cap" : "spending_limit";
 }
+
+/** A setting of the installation. @throws Error for one that is no amount */
+export function microsOf(name: string, setting: string | undefined, otherwise: number): number {
+  const micros = setting === undefined ? otherwise : Number(setting);
+  if (!Number.isSafeInteger(micros) || micros < 0) throw new Error(`${name} is ${setting}, not microdollars`);
+  return micros;
+}

@@ -52,9 +52,13 @@ export class Keyring {
     this.#write(key, "bootstrap");
   }
 
-  members(): Member[] {
+  /** Those that were removed are remembered, so that removing one again is no fault. */
+  members(removed = false): Member[] {
     return this.#sql
-      .exec<{ body: string }>("SELECT body FROM members ORDER BY rowid")
+      .exec<{ body: string }>(
+        `SELECT body FROM members WHERE (json_extract(body, '$.removed') IS NOT NULL) = ? ORDER BY rowid`,
+        Number(removed),
+      )
       .toArray()
       .map(({ body }) => JSON.parse(body) as Member);
   }
@@ -64,7 +68,7 @@ export class Keyring {
   }
 
   removeMember(id: string): void {
-    this.#sql.exec("DELETE FROM members WHERE id = ?", id);
+    this.#sql.exec("UPDATE members SET body = json_set(body, '$.removed', 1) WHERE id = ?", id);
   }
 
   #write(key: StoredKey, origin: "bootstrap" | "made"): void {

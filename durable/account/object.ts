@@ -4,6 +4,7 @@ import {
   accessOfRole,
   DEFAULT_ACCOUNT,
   newApiKey,
+  Member as MemberSchema,
   parseApiKey,
   type Account,
   type AddCredit,
@@ -24,7 +25,7 @@ import { sha256Hex } from "../hash.ts";
 import { sandboxObject } from "../sandbox/api.ts";
 import type { AccountApi, KeyVerdict, Once, RunAsk, Summary } from "./api.ts";
 import { fromCursor, toCursor } from "./cursor.ts";
-import { isPrepaid, UNPAID_KEPT_MS } from "./funds.ts";
+import { isPrepaid, microsOf, UNPAID_KEPT_MS } from "./funds.ts";
 import { excess, isLive, toKey, type StoredKey } from "./key.ts";
 import { dayOf } from "./ledger.ts";
 import { noticesOf } from "./notices.ts";
@@ -147,7 +148,12 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
       this.ctx.storage.transactionSync(() => {
         store.profiles.save(profile);
         const trial = profile.plan === "trial";
-        store.purse.credit(micros(this.env.ROUSE_STARTING_CREDIT), "starting", "starting credit", now);
+        store.purse.credit(
+          microsOf("ROUSE_STARTING_CREDIT", this.env.ROUSE_STARTING_CREDIT, 0),
+          "starting",
+          "starting credit",
+          now,
+        );
         store.purse.credit(creditMicros, trial ? "trial" : "added", "with the account", now);
         store.keyring.save({ ...plainKey(key, hash, now), name: "first key" }, now);
       });
@@ -179,7 +185,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     });
   }
 
-  async createKey(input: CreateKey, maker: string, once: Once): Promise<Answer<{ key: NewKey }>> {
+  async createKey(input: CreateKey, maker: string | null, once: Once): Promise<Answer<{ key: NewKey }>> {
     return this.#change(once, async (store) => {
       const now = Date.now();
       const member = store.keyring.members().find(({ id }) => id === input.memberId);
@@ -201,8 +207,8 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
         expiresAt,
         revokedAt: null,
       };
-      const makerKey = store.keyring.get(maker);
-      const more = makerKey ? excess(makerKey, made) : ["maker"];
+      const makerKey = maker === null ? null : store.keyring.get(maker);
+      const more = makerKey ? excess(makerKey, made) : maker === null ? [] : ["maker"];
       if (member && excess({ ...plainKey("", "", now), access: accessOfRole(member.role) }, made).length > 0)
         more.push("access");
       if (more.length > 0)
@@ -250,8 +256,10 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
 
   async removeMember(id: string): Promise<Answer<{ member: Member; keyIds: string[]; hostIds: string[] }>> {
     const store = this.#open();
-    const member = store.keyring.members().find((one) => one.id === id);
-    if (!member) return refuse("not_found", `There is no member ${JSON.stringify(id)}.`);
+    const all = [...store.keyring.members(), ...store.keyring.members(true)];
+    const found = all.find((one) => one.id === id);
+    if (!found) return refuse("not_found", `There is no member ${JSON.stringify(id)}.`);
+    const member = MemberSchema.parse(found);
     const now = Date.now();
     const keys = store.keyring.all().filter((key) => key.memberId === id && isLive(key, now));
     this.ctx.storage.transactionSync(() => {
@@ -448,10 +456,6 @@ async function hmacHex(secret: string, text: string): Promise<string> {
 
 function parseTime(text: string | undefined): number | null {
   return text === undefined ? null : Date.parse(text);
-}
-
-function micros(setting: string | undefined): number {
-  return Number(setting ?? 0);
 }
 
 function refuse(code: ErrorCode, message: string, details?: Record<string, unknown>): { ok: false; failure: Failure } {

@@ -244,6 +244,8 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   async undelete(change: Change): Promise<SandboxAnswer> {
     const record = this.#engine.record();
     if (!record || (change.id !== null && change.id !== record.id)) return this.#find(change.id) as SandboxAnswer;
+    // Taken back already: a lost answer is had again.
+    if (record.life.state !== "deleted") return this.#show(record);
     const outcome = this.#engine.commit(record.id, { type: "undelete" });
     if (!outcome.ok) return outcome;
     await this.#engine.indexed();

@@ -152,6 +152,7 @@ export function toDeleted(record: SandboxRecord): DeletedSandbox {
     state: "deleted",
     deletedAt: iso(endedAt),
     endedAt: iso(endedAt),
+    undeleteUntil: record.life.undeleteTo === null ? null : isoOrNull(record.life.nextTryAt),
   };
 }
 

@@ -89,6 +89,16 @@ export class Args {
     return new Args(values, positionals, end === -1 ? null : words.slice(end + 1));
   }
 
+  /** Names of the options that are given. */
+  given(): string[] {
+    return [...this.#values.keys()];
+  }
+
+  /** The same without the first words. */
+  after(count: number): Args {
+    return new Args(this.#values, this.positionals.slice(count), this.rest);
+  }
+
   flag(name: string): boolean {
     return this.#values.get(name)?.at(-1) === true;
   }
@@ -114,6 +124,21 @@ export class Args {
       );
     }
     return value;
+  }
+
+  /** @throws UsageError when it is not a whole number of 0 or more */
+  whole(name: string): number | undefined {
+    const value = this.number(name);
+    if (value === undefined || Number.isSafeInteger(value)) return value;
+    throw new UsageError(`--${name} is not a whole number`, `Pass a whole number, such as --${name} 60.`);
+  }
+
+  /** One of some words. @throws UsageError when it is another */
+  choice<T extends string>(name: string, choices: readonly T[]): T | undefined {
+    const text = this.text(name);
+    const choice = choices.find((one) => one === text);
+    if (text === undefined || choice !== undefined) return choice;
+    throw new UsageError(`--${name} is ${JSON.stringify(text)}`, `It is one of: ${choices.join(", ")}.`);
   }
 
   /** `K=V` options as a record; `K` alone takes the value of this program's variable when `fromEnvironment`. */

@@ -16,8 +16,9 @@ export function overview(commands: readonly Command[]): string {
     "Every verb takes --json and --help. <name> is a sandbox's name or id.",
     "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 unauthorized.",
     "",
-    "Environment: ROUSE_API_KEY, ROUSE_API_URL (default http://localhost:8787). On the machine that runs Rouse the key is",
-    "found without asking.",
+    "Environment: ROUSE_API_KEY, ROUSE_API_URL (default: of the last login, else http://localhost:8787). Without a key in",
+    "the environment the one of `rouse login` counts; on the machine that runs Rouse one is found without asking.",
+    "ROUSE_NO_LOGIN or CI forbid logins.",
   ].join("\n");
 }
 

@@ -1,6 +1,6 @@
 /** What the command line prints: results on stdout, everything else on stderr, and exit codes. */
 import { once } from "node:events";
-import { RouseError } from "../src/index.ts";
+import { AuthenticationError, RouseError } from "../src/index.ts";
 import { UsageError } from "./args.ts";
 
 export const exitCodes = {
@@ -53,6 +53,12 @@ export class Output {
     if (!this.json) process.stderr.write(`${text}\n`);
   }
 
+  /** Say on stderr what somebody must read now, also with `--json`: then as a line of its own. */
+  announce(text: string, data: unknown): void {
+    this.clearProgress();
+    process.stderr.write(`${this.json ? JSON.stringify(data) : text}\n`);
+  }
+
   /** Print an error and answer its exit code. */
   error(error: unknown): number {
     this.clearProgress();
@@ -98,7 +104,7 @@ export function ago(time: string | null, nowMs: number): string {
 export function exitCodeOf(error: unknown): number {
   if (error instanceof UsageError) return exitCodes.usage;
   if (!(error instanceof RouseError)) return exitCodes.failure;
-  if (error.code === "missing_api_key" || error.status === 401 || error.status === 403) return exitCodes.unauthorized;
+  if (error instanceof AuthenticationError || error.status === 403) return exitCodes.unauthorized;
   if (error.status === 404 || error.status === 410) return exitCodes.notFound;
   if (error.code === "invalid_argument") return exitCodes.usage;
   return exitCodes.failure;

@@ -333,6 +333,8 @@ export const DeletedSandbox = z
     state: SandboxState,
     deletedAt: Time,
     endedAt: Time.nullable(),
+    /** Until when `:undelete` takes it back; null when it is gone for good. */
+    undeleteUntil: Time.nullable().optional(),
     replayed: z.boolean().optional(),
   })
   .meta({ id: "DeletedSandbox" });

@@ -1,7 +1,8 @@
 /** A connection to one Rouse installation. */
-import { Me as MeSchema } from "../contract/account.ts";
-import { Host as HostSchema } from "../contract/host.ts";
-import type { Host } from "../contract/host.ts";
+import { Account as AccountSchema, Me as MeSchema, Notice as NoticeSchema } from "../contract/account.ts";
+import type { Account, Notice } from "../contract/account.ts";
+import { Host as HostSchema, NewHost as NewHostSchema } from "../contract/host.ts";
+import type { Host, NewHost } from "../contract/host.ts";
 import {
   DeletedSandbox as DeletedSandboxSchema,
   Sandbox as SandboxSchema,
@@ -12,13 +13,16 @@ import type { DeletedSandbox, SandboxState } from "../contract/sandbox.ts";
 import { Usage as UsageSchema } from "../contract/usage.ts";
 import type { Usage } from "../contract/usage.ts";
 import { z } from "zod";
+import { Accounts } from "./accounts.ts";
 import { parseBaseUrl } from "./credentials.ts";
 import { ConflictError, RouseError, ServiceUnavailableError, invalidArgument } from "./errors.ts";
+import { Keys } from "./keys.ts";
+import { Members } from "./members.ts";
 import { Page } from "./page.ts";
 import { inParallel } from "./parallel.ts";
 import { Remote, parseAnswer } from "./remote.ts";
-import { Sandbox } from "./sandbox.ts";
-import type { CreateInput } from "./sandbox.ts";
+import { Sandbox, undelete } from "./sandbox.ts";
+import type { CreateInput, DeleteOptions } from "./sandbox.ts";
 import { Transport } from "./transport.ts";
 import type { RequestOptions } from "./transport.ts";
 
@@ -27,14 +31,18 @@ const START_SECONDS = 300;
 const PARALLEL_STOPS = 8;
 
 const HostList = z.object({ data: z.array(HostSchema) });
+const NoticeList = z.object({ data: z.array(NoticeSchema) });
 
 /** The account that a key belongs to. */
 export type Me = z.infer<typeof MeSchema>;
 
 export interface RouseOptions {
-  /** `ROUSE_API_KEY` unless given; then, for a server on this machine, the key that `npm start` made. */
+  /**
+   * `ROUSE_API_KEY` unless given; then that of a saved login (`rouse login`) for the base URL; then, for a server on this
+   * machine, the key that `npm start` made.
+   */
   apiKey?: string | undefined;
-  /** Origin of the API; `ROUSE_API_URL` unless given, then `http://localhost:8787`. */
+  /** Origin of the API; `ROUSE_API_URL` unless given, then that of a login in use, then `http://localhost:8787`. */
   baseUrl?: string | undefined;
   /** Used in place of the platform's `fetch`. */
   fetch?: typeof fetch | undefined;
@@ -44,6 +52,14 @@ export interface RouseOptions {
   maxRetries?: number | undefined;
   /** How long a creation waits for room on a host, milliseconds; 120 000 unless given, 0 for not at all. */
   waitForCapacityMs?: number | undefined;
+}
+
+/** Which usage to read. */
+export interface UsageOptions extends RequestOptions {
+  /** `2026-11` (UTC), or `all`; the one under way unless given. */
+  month?: string | undefined;
+  /** Add totals (`groups`) by sandbox, by month, or by the value of a label. */
+  by?: "sandbox" | "month" | `label:${string}` | undefined;
 }
 
 /** Which sandboxes to list; all conditions must hold. */
@@ -75,6 +91,12 @@ export interface StopAllResult {
 export class Rouse {
   /** The account's sandboxes. */
   readonly sandboxes: Sandboxes;
+  /** The account's API keys. */
+  readonly keys: Keys;
+  /** The account's people. */
+  readonly members: Members;
+  /** The installation's accounts, for its operator. */
+  readonly accounts: Accounts;
   /** @internal */
   readonly transport: Transport;
 
@@ -87,6 +109,9 @@ export class Rouse {
     if (rest.baseUrl !== undefined) parseBaseUrl(rest.baseUrl);
     this.transport = new Transport({ ...rest, timeoutMs, maxRetries, waitForCapacityMs });
     this.sandboxes = new Sandboxes(this.transport);
+    this.keys = new Keys(this.transport);
+    this.members = new Members(this.transport);
+    this.accounts = new Accounts(this.transport);
   }
 
   /** The same as {@link Rouse.sandboxes}. */
@@ -98,6 +123,15 @@ export class Rouse {
   async hosts(options: RequestOptions = {}): Promise<Host[]> {
     const answer = await this.transport.json({ method: "GET", path: "/v1/hosts", ...options });
     return parseAnswer(HostList, answer).data;
+  }
+
+  /**
+   * Make a host's secrets: what the file of `ROUSE_SECRETS_FILE` holds there, shown once. For a host that has some they
+   * are made anew, and its key before is over. Operator only. @throws PermissionDeniedError `forbidden`
+   */
+  async addHost(hostId: string, options: RequestOptions = {}): Promise<NewHost> {
+    const call = { method: "POST", path: "/v1/hosts", json: { hostId }, ...options } as const;
+    return parseAnswer(NewHostSchema, await this.transport.json(call));
   }
 
   /** Let a host take no new machines, or with `draining: false` take them again. What it has goes on. */
@@ -114,10 +148,25 @@ export class Rouse {
     await this.transport.json({ method: "DELETE", path: `/v1/hosts/${encodeURIComponent(hostId)}`, ...options });
   }
 
-  /** What each sandbox used in a month (`2026-11`, UTC; the one under way unless given), and what it comes to. */
-  async usage(month?: string, options: RequestOptions = {}): Promise<Usage> {
-    const query = month === undefined ? {} : { month };
-    return parseAnswer(UsageSchema, await this.transport.json({ method: "GET", path: "/v1/usage", query, ...options }));
+  /**
+   * What each sandbox used in a month, what it comes to, and the account's credit. Money in microdollars.
+   * @param what a month (`2026-11`, UTC; the one under way unless given), or month and grouping
+   * @throws InvalidRequestError for what is neither
+   */
+  async usage(what: string | UsageOptions = {}, options: RequestOptions = {}): Promise<Usage> {
+    const { month, by, ...rest } = typeof what === "string" ? { month: what, by: undefined, ...options } : what;
+    const call = { method: "GET", path: "/v1/usage", query: { month, by }, ...options, ...rest } as const;
+    return parseAnswer(UsageSchema, await this.transport.json(call));
+  }
+
+  /** The account: plan, quotas and what counts towards them, limits, credit. Money in microdollars. */
+  async account(options: RequestOptions = {}): Promise<Account> {
+    return parseAnswer(AccountSchema, await this.transport.json({ method: "GET", path: "/v1/account", ...options }));
+  }
+
+  /** What is about to happen: deletions, keys and credit that end; soonest first. */
+  async notices(options: RequestOptions = {}): Promise<Notice[]> {
+    return parseAnswer(NoticeList, await this.transport.json({ method: "GET", path: "/v1/notices", ...options })).data;
   }
 
   /** Whom the key belongs to. @throws AuthenticationError */
@@ -156,10 +205,17 @@ export class Sandboxes {
     return this.#page(filter, undefined, options);
   }
 
-  /** Delete by id or name, from any state. Works again on a deleted id. */
-  async delete(idOrName: string, options: RequestOptions = {}): Promise<DeletedSandbox> {
-    const answer = await new Remote(this.#transport, addressable(idOrName)).delete("", options);
+  /** Delete by id or name, from any state. Works again on a deleted id. See {@link Sandbox.delete}. */
+  async delete(idOrName: string, { graceSeconds, ...options }: DeleteOptions = {}): Promise<DeletedSandbox> {
+    const extras = { query: { graceSeconds }, ...options };
+    const answer = await new Remote(this.#transport, addressable(idOrName)).delete("", extras);
     return parseAnswer(DeletedSandboxSchema, answer);
+  }
+
+  /** Take back a deletion by id, within its grace time. See {@link Sandbox.undelete}. */
+  async undelete(id: string, options: RequestOptions = {}): Promise<Sandbox> {
+    const remote = new Remote(this.#transport, addressable(id));
+    return new Sandbox(this.#transport, parseAnswer(SandboxSchema, await undelete(remote, options)));
   }
 
   /** Stop all sandboxes that have the labels, at least one label; eight at once. */

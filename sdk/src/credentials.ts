@@ -1,6 +1,10 @@
-/** Where the API is and with which key: options, then environment, then what `npm start` left on this machine. */
+/**
+ * Where the API is and with which key: options, then environment, then a saved login, then what `npm start` left on this
+ * machine.
+ */
 import { environmentVariable, nodeModule } from "./node.ts";
 import { AuthenticationError, InvalidRequestError } from "./errors.ts";
+import { loginOf, readLogins } from "./logins.ts";
 
 /** Where a local installation serves the API. */
 export const DEFAULT_BASE_URL = "http://localhost:8787";
@@ -10,7 +14,7 @@ export interface Credentials {
   baseUrl: string;
   apiKey: string;
   /** Where the key was found. */
-  source: "option" | "environment" | "local";
+  source: "option" | "environment" | "login" | "local";
 }
 
 /** Check and normalise a base URL. @throws InvalidRequestError `invalid_base_url` */
@@ -42,9 +46,15 @@ export function isLoopback(hostname: string): boolean {
   );
 }
 
+/** The installation that is meant: `ROUSE_API_URL`, that of the last login, or the default. */
+export async function findBaseUrl(): Promise<string> {
+  return parseBaseUrl(environmentVariable("ROUSE_API_URL") ?? (await readLogins())?.current ?? DEFAULT_BASE_URL);
+}
+
 /**
- * Find base URL and key.
- * @throws AuthenticationError `missing_api_key`
+ * Find base URL and key. A key that is given without a base URL goes to the default one, not to where the last login
+ * was: a saved login's address comes only with its own key.
+ * @throws AuthenticationError `missing_api_key`, or `credentials_file` for saved logins that can't be used
  * @throws InvalidRequestError `invalid_base_url`
  */
 export async function findCredentials(options: {
@@ -66,6 +76,11 @@ export async function findCredentials(options: {
     const source = options.apiKey === undefined ? "environment" : "option";
     return { baseUrl: baseUrl ?? DEFAULT_BASE_URL, apiKey, source };
   }
+  const logins = await readLogins();
+  const origin = baseUrl ?? logins?.current;
+  const login = origin === undefined ? null : loginOf(logins, origin);
+  if (origin !== undefined && login !== null)
+    return { baseUrl: parseBaseUrl(origin), apiKey: login.apiKey, source: "login" };
   // The local key opens only this machine's installation, so it goes nowhere else.
   if (baseUrl === undefined || isLoopback(new URL(baseUrl).hostname)) {
     const local = await readLocalKey();
@@ -75,7 +90,7 @@ export async function findCredentials(options: {
   throw new AuthenticationError({
     code: "missing_api_key",
     message: `No API key for ${baseUrl ?? DEFAULT_BASE_URL}.`,
-    hint: "Set ROUSE_API_KEY (and ROUSE_API_URL), or pass apiKey; on the machine that runs Rouse, start it once with `npm start`.",
+    hint: "Run `rouse login`, set ROUSE_API_KEY (and ROUSE_API_URL), or pass apiKey; on the machine that runs Rouse, start it once with `npm start`.",
   });
 }
 

@@ -5,6 +5,11 @@ import type { ErrorCode } from "../contract/errors.ts";
 export type ClientErrorCode =
   | "missing_api_key"
   | "invalid_base_url"
+  | "credentials_file"
+  | "access_denied"
+  | "expired_token"
+  | "login_failed"
+  | "login_disabled"
   | "invalid_argument"
   | "connection_error"
   | "timeout"
@@ -86,7 +91,7 @@ export class RouseError extends Error {
   }
 }
 
-/** 401, or no API key found: the key is missing, wrong or revoked. */
+/** 401, no API key found, or no login: the key is missing, wrong or revoked. */
 export class AuthenticationError extends RouseError {
   override readonly name: string = "AuthenticationError";
 }

@@ -5,9 +5,15 @@
  * @packageDocumentation
  */
 export { Rouse, Rouse as Runtime, Sandboxes } from "./client.ts";
-export type { ListFilter, Me, RouseOptions, StopAllResult } from "./client.ts";
+export type { ListFilter, Me, RouseOptions, StopAllResult, UsageOptions } from "./client.ts";
 export { Sandbox } from "./sandbox.ts";
-export type { CreateInput, SettleOptions, WithClient } from "./sandbox.ts";
+export type { CreateInput, DeleteOptions, SettleOptions, WithClient } from "./sandbox.ts";
+export { Accounts } from "./accounts.ts";
+export { Keys } from "./keys.ts";
+export type { KeyInput } from "./keys.ts";
+export { Members } from "./members.ts";
+export { deviceLogin } from "./login.ts";
+export type { DeviceCode, DeviceLoginOptions, LoginResult } from "./login.ts";
 export {
   AuthenticationError,
   CommandError,
@@ -39,6 +45,22 @@ export type { CommandEvent } from "./output.ts";
 export type { RequestOptions } from "./transport.ts";
 export { VERSION } from "./version.ts";
 
+export type {
+  Account,
+  AccountPlan,
+  AddCredit,
+  CreateAccount,
+  CreateMember,
+  Key,
+  KeyAccess,
+  Member,
+  MemberRole,
+  NewAccount,
+  NewKey,
+  Notice,
+  Quotas,
+  UpdateAccount,
+} from "../contract/account.ts";
 export type { ErrorBody, ErrorCode } from "../contract/errors.ts";
 export type {
   Context,
@@ -51,8 +73,8 @@ export type {
   Process as ProcessInfo,
   RunEvent,
 } from "../contract/guest.ts";
-export type { Host } from "../contract/host.ts";
-export type { Usage, UsageLine } from "../contract/usage.ts";
+export type { Host, NewHost } from "../contract/host.ts";
+export type { Usage, UsageGroup, UsageLine } from "../contract/usage.ts";
 export type {
   Access,
   CreateSandbox,

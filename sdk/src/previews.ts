@@ -4,6 +4,7 @@ import type { Preview } from "../contract/sandbox.ts";
 import { z } from "zod";
 import { parseAnswer } from "./remote.ts";
 import type { Remote } from "./remote.ts";
+import { timeText } from "./time-text.ts";
 import type { RequestOptions } from "./transport.ts";
 
 const PreviewList = z.object({ data: z.array(PreviewSchema) });
@@ -60,8 +61,4 @@ export class Previews {
   async delete(port: number, options: RequestOptions = {}): Promise<z.infer<typeof DeletedPreview>> {
     return parseAnswer(DeletedPreview, await this.#remote.delete(`/previews/${port}`, options));
   }
-}
-
-function timeText(time: string | Date | undefined): string | undefined {
-  return time instanceof Date ? time.toISOString() : time;
 }

@@ -47,6 +47,11 @@ export interface SettleOptions extends RequestOptions {
   wait?: boolean | undefined;
 }
 
+export interface DeleteOptions extends RequestOptions {
+  /** Seconds in which the deletion can be taken back, at most 604 800 (7 days); 0 unless given. */
+  graceSeconds?: number | undefined;
+}
+
 /**
  * A Linux machine with a name, which sleeps with its RAM and wakes on the first request.
  *
@@ -251,11 +256,33 @@ export class Sandbox {
     return this.#settle(":restart", "running", options);
   }
 
-  /** Delete with everything in it, from any state. Works again on a deleted one. */
-  async delete(options: RequestOptions = {}): Promise<DeletedSandbox> {
-    const deleted = parseAnswer(DeletedSandboxSchema, await this.#remote.delete("", options));
+  /**
+   * Run again whatever it takes: from RAM where there is some, else from disk (`info.memoryRestored` says which). One
+   * that runs is left as it is.
+   * @throws ServiceUnavailableError `wake_failed` or `start_failed`
+   */
+  recover(options: SettleOptions = {}): Promise<this> {
+    return this.#settle(":recover", "running", options);
+  }
+
+  /**
+   * Delete with everything in it, from any state. Works again on a deleted one. With `graceSeconds` one that runs is
+   * first put to sleep; {@link Sandbox.undelete} takes it back within that time. One that can't be put to sleep is
+   * deleted for good. Deleting again without `graceSeconds` ends the time.
+   */
+  async delete({ graceSeconds, ...options }: DeleteOptions = {}): Promise<DeletedSandbox> {
+    const extras = { query: { graceSeconds }, ...options };
+    const deleted = parseAnswer(DeletedSandboxSchema, await this.#remote.delete("", extras));
     this.#info = { ...this.#info, state: "deleted", status: "deleted", endedAt: deleted.endedAt };
     return deleted;
+  }
+
+  /**
+   * Take back a deletion within its grace time: it sleeps again, or is stopped. One that is not deleted is left as it is.
+   * @throws RouseError `sandbox_gone` (410) when it is deleted for good
+   */
+  async undelete(options: RequestOptions = {}): Promise<this> {
+    return this.#take(await undelete(this.#remote, options));
   }
 
   /** Change settings. An `env` value of null removes the variable; new values reach processes started from then on. */
@@ -312,6 +339,16 @@ export class Sandbox {
 
   #called(): string {
     return this.#info.name === null ? `Sandbox ${this.id}` : `Sandbox ${JSON.stringify(this.#info.name)}`;
+  }
+}
+
+/** Take back a deletion. An answer that was lost must not make the next try fail, as there is nothing to take back then. */
+export async function undelete(remote: Remote, options: RequestOptions): Promise<unknown> {
+  try {
+    return await remote.post(":undelete", {}, options);
+  } catch (error) {
+    if (!(error instanceof RouseError) || error.code !== "conflict") throw error;
+    return await remote.get("", { signal: options.signal, timeoutMs: options.timeoutMs });
   }
 }
 

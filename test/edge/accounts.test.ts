@@ -32,10 +32,15 @@ describe("an account", () => {
       ["POST", "/v1/accounts", { name: "mine" }],
       ["GET", "/v1/accounts", undefined],
       ["POST", `/v1/accounts/${name}:credit`, { micros: 1_000_000 }],
+      ["GET", "/v1/hosts", undefined],
+      ["POST", "/v1/accounts/default:key", {}],
       ["POST", "/v1/hosts", { hostId: "mine" }],
       ["POST", "/v1/hosts/fake-1:drain", {}],
     ] as const)
       expect((await as(method, path, body)).body.error.code).toBe("forbidden");
+    // Who has lost all keys gets another from the operator.
+    const spare = await ask<{ key: string }>("POST", `/v1/accounts/${name}:key`, { access: "read" });
+    expect((await clientOf(spare.body.key).as("GET", "/v1/me")).body).toMatchObject({ orgId: name, access: "read" });
     expect((await ask<{ data: { name: string }[] }>("GET", "/v1/accounts")).body.data.map((one) => one.name)).toContain(
       name,
     );

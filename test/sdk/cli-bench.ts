@@ -3,6 +3,10 @@ import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Args, UsageError } from "../../sdk/cli/args.ts";
+import { commands } from "../../sdk/cli/commands/index.ts";
+import { Output } from "../../sdk/cli/output.ts";
+import { Rouse } from "../../sdk/src/index.ts";
 import { TEST_KEY, WireServer } from "./wire-server.ts";
 
 const MAIN = join(import.meta.dirname, "../../sdk/cli/main.ts");
@@ -38,6 +42,8 @@ export class CliBench {
       env: {
         PATH: process.env["PATH"],
         HOME: this.folder,
+        XDG_CONFIG_HOME: join(this.folder, "config"),
+        ROUSE_HOME: join(this.folder, "home"),
         ROUSE_API_URL: this.server.url,
         ROUSE_API_KEY: TEST_KEY,
         ...env,
@@ -48,6 +54,25 @@ export class CliBench {
     child.stderr.setEncoding("utf8").on("data", (text: string) => (run.stderr += text));
     const done = new Promise<Run>((resolve) => child.on("close", (code) => resolve({ ...run, code })));
     return { child, done };
+  }
+
+  /**
+   * Why the command line refuses words, without a process of its own: those take long, and refusals are many. null when
+   * it does not. What a process does with a refusal is tested once.
+   */
+  async refusal(words: readonly string[]): Promise<UsageError | null> {
+    const [name, ...others] = words;
+    const command = commands.find((one) => one.name === name);
+    if (command === undefined) throw new Error(`no verb ${name}`);
+    const client = new Rouse({ baseUrl: this.server.url, apiKey: TEST_KEY });
+    try {
+      const args = Args.parse(others, command.options);
+      await command.run({ args, out: new Output(true), client, sandbox: (id) => client.sandboxes.get(id) });
+      return null;
+    } catch (error) {
+      if (error instanceof UsageError) return error;
+      throw error;
+    }
   }
 
   run(words: readonly string[], env: Record<string, string | undefined> = {}, input = ""): Promise<Run> {

@@ -1,5 +1,8 @@
 /** Verbs that look after what runs: holds, hosts, usage. */
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { HostSecrets } from "../../sdk/contract/host-secrets.ts";
+import type { UsageLine } from "../../sdk/contract/usage.ts";
+import { usageAnswer } from "./account-answers.ts";
 import { CliBench } from "./cli-bench.ts";
 import { SANDBOX, sandboxInfo, type WireServer } from "./wire-server.ts";
 
@@ -62,32 +65,116 @@ test("host lists, drains, takes back and forgets", async () => {
   expect((await rouse(["host", "explode", "h-1"])).code).toBe(2);
 });
 
-test("usage shows a month as a table, CSV or JSON", async () => {
-  const line = {
+test("host add prints the secrets file, and says what to do with it", async () => {
+  const secrets = {
+    hostKey: `rousehost_h-3_1_${"A".repeat(43)}`,
+    controlSecret: "c".repeat(43),
+    ticketSecret: "t".repeat(43),
+  };
+  server.on("POST /v1/hosts", (_request, reply) => reply.json({ hostId: "h-3", ...secrets }));
+  const added = await rouse(["host", "add", "h-3"]);
+  expect(JSON.parse(added.stdout)).toEqual(secrets);
+  expect(HostSecrets.parse(JSON.parse(added.stdout))).toEqual(secrets);
+  expect(added.stderr).toContain("0600");
+  expect(added.stderr).toContain("ROUSE_SECRETS_FILE");
+  expect(added.stderr).not.toContain(secrets.controlSecret);
+  expect(server.of("POST /v1/hosts")[0]?.json()).toEqual({ hostId: "h-3" });
+  const json = await rouse(["host", "add", "h-3", "--json"]);
+  expect([JSON.parse(json.stdout), json.stderr]).toEqual([{ hostId: "h-3", ...secrets }, ""]);
+  expect((await bench.refusal(["host", "add"]))?.message).toContain("needs <host>");
+});
+
+describe("usage", () => {
+  const line: UsageLine = {
+    month: "2026-11",
     sandboxId: "demo~abcdefghijkl",
+    name: "demo",
+    labels: { team: "blue" },
+    plan: "metered",
     cpu: "3600000000000",
     memory: "7372800000",
     stored: "1800000000000000",
     cpuMicros: 25_000,
     memoryMicros: 15_000,
     storedMicros: 55,
+    flatMicros: 0,
     totalMicros: 40_055,
   };
-  server.on("GET /v1/usage", (request, reply) =>
-    reply.json(
-      request.query.get("month") === "2020-01"
-        ? { month: "2020-01", lines: [], totalMicros: 0 }
-        : { month: "2026-11", lines: [line], totalMicros: 40_055 },
-    ),
-  );
-  const rows = (await rouse(["usage"])).stdout.trimEnd().split("\n");
-  expect(rows[1]).toMatch(/^demo~abcdefghijkl +1\.000 +2\.000 +0\.500 +\$0\.04$/);
-  expect(rows[2]).toMatch(/^Total +\$0\.04$/);
-  expect((await rouse(["usage", "--csv"])).stdout).toBe(
-    "month,sandboxId,cpu,memory,stored,cpuMicros,memoryMicros,storedMicros,totalMicros\n" +
-      "2026-11,demo~abcdefghijkl,3600000000000,7372800000,1800000000000000,25000,15000,55,40055\n",
-  );
-  expect(JSON.parse((await rouse(["usage", "--json"])).stdout)).toMatchObject({ lines: [line] });
-  expect((await rouse(["usage", "--month", "2020-01"])).stdout).toBe("Nothing was used in 2020-01.\n");
-  expect((await rouse(["usage", "--month", "January"])).code).toBe(2);
+
+  beforeEach(() => {
+    server.on("GET /v1/usage", (request, reply) => {
+      const month = request.query.get("month") ?? "2026-11";
+      const groups = [
+        { key: null, totalMicros: 5, sandboxes: 1 },
+        { key: "blue", totalMicros: 40_050, sandboxes: 2 },
+      ];
+      reply.json(
+        usageAnswer({
+          month,
+          ...(month === "2020-01" ? {} : { lines: [line], totalMicros: 40_055 }),
+          ...(request.query.has("by") ? { groups } : {}),
+        }),
+      );
+    });
+  });
+
+  test("shows a month as a table, CSV or JSON", async () => {
+    const rows = (await rouse(["usage"])).stdout.trimEnd().split("\n");
+    expect(rows[1]).toMatch(/^demo~abcdefghijkl +1\.000 +2\.000 +0\.500 +\$0\.04$/);
+    expect(rows[2]).toMatch(/^Total +\$0\.04$/);
+    expect((await rouse(["usage", "--csv"])).stdout).toBe(
+      "month,sandboxId,name,labels,plan,cpu,memory,stored,cpuMicros,memoryMicros,storedMicros,flatMicros,totalMicros\n" +
+        "2026-11,demo~abcdefghijkl,demo,team=blue,metered,3600000000000,7372800000,1800000000000000,25000,15000,55,0,40055\n",
+    );
+    expect(JSON.parse((await rouse(["usage", "--json"])).stdout)).toMatchObject({ lines: [line] });
+    expect((await rouse(["usage", "--month", "2020-01"])).stdout).toBe("Nothing was used in 2020-01.\n");
+  });
+
+  test("shows all months, and totals", async () => {
+    const rows = (await rouse(["usage", "--month", "all"])).stdout.trimEnd().split("\n");
+    expect(rows[0]).toMatch(/^MONTH +SANDBOX .* COST$/);
+    expect(rows[1]).toMatch(/^2026-11 +demo~abcdefghijkl/);
+    const totals = (await rouse(["usage", "--by", "label:team"])).stdout.trimEnd().split("\n");
+    expect(totals[0]).toMatch(/^LABEL:TEAM +SANDBOXES +COST$/);
+    expect(totals.slice(1).map((row) => row.split(/ +/)[0])).toEqual(["-", "blue", "Total"]);
+    expect(server.requests.map(({ query }) => query.toString())).toEqual(["month=all", "by=label%3Ateam"]);
+  });
+
+  test.each([
+    ["--month", "January"],
+    ["--by", "color"],
+    ["--by", "label:"],
+    ["--by", "month", "--csv"],
+  ])("refuses %s %s", async (...words) => {
+    expect(await bench.refusal(["usage", ...words])).not.toBeNull();
+    expect(server.requests).toEqual([]);
+  });
+});
+
+test("rm gives a grace time, and undelete takes it back", async () => {
+  const deleted = {
+    id: "demo~abcdefghijkl",
+    kind: "sandbox",
+    name: "demo",
+    labels: {},
+    status: "deleted",
+    state: "deleted",
+    deletedAt: "2031-01-02T03:05:00.000Z",
+    endedAt: null,
+  };
+  server
+    .on("DELETE /v1/sandboxes/demo", (_request, reply) => reply.json(deleted))
+    .on(`POST ${SANDBOX}:undelete`, (_request, reply) => reply.json(sandboxInfo({ state: "paused" })));
+  const removed = await rouse(["rm", "demo", "--grace", "3600"]);
+  expect(removed.stdout).toBe("demo: deleted\n");
+  expect(removed.stderr).toContain("rouse undelete demo~abcdefghijkl");
+  expect(server.of("DELETE /v1/sandboxes/demo")[0]?.query.get("graceSeconds")).toBe("3600");
+  expect(await rouse(["undelete", "demo~abcdefghijkl"])).toEqual({
+    code: 0,
+    stdout: "demo~abcdefghijkl: paused\n",
+    stderr: "",
+  });
+  server.on(`POST ${SANDBOX}:undelete`, (_request, reply) => reply.error("sandbox_gone"));
+  expect((await rouse(["undelete", "demo~abcdefghijkl", "--json"])).code).toBe(3);
+  expect((await bench.refusal(["rm", "demo", "--grace", "1.5"]))?.message).toContain("whole number");
 });

@@ -129,6 +129,7 @@ test.each([
   ["wake", "running"],
   ["stop", "stopped"],
   ["restart", "running"],
+  ["recover", "running"],
 ] as const)("%s says the new state", async (verb, state) => {
   server.on(`POST ${SANDBOX}:${verb}`, (_request, reply) => reply.json(sandboxInfo({ state })));
   expect(await rouse([verb, "demo"])).toEqual({ code: 0, stdout: `demo: ${state}\n`, stderr: "" });
@@ -149,6 +150,14 @@ test("create takes a time limit and what comes at its end", async () => {
   expect((await rouse(["create", "--lease", "600", "--on-lease-end", "pause"])).code).toBe(0);
   expect(server.requests[0]?.json()).toEqual({ leaseSeconds: 600, onLeaseEnd: "pause" });
   expect((await rouse(["create", "--on-lease-end", "explode"])).code).toBe(2);
+});
+
+test("create takes a limit on the whole cost, in dollars", async () => {
+  server.on("POST /v1/sandboxes", (_request, reply) => reply.json(sandboxInfo()));
+  expect((await rouse(["create", "--max-total-cost", "2.50", "--paid"])).code).toBe(0);
+  expect(server.requests[0]?.json()).toEqual({ maxTotalCostMicros: 2_500_000 });
+  for (const wrong of ["-1", "1e3", "1000000.01"])
+    expect((await bench.refusal(["create", `--max-total-cost=${wrong}`]))?.message).toContain("--max-total-cost");
 });
 
 test("rm deletes by name", async () => {

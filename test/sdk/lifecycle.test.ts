@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
   ConflictError,
   InvalidRequestError,
@@ -152,6 +152,66 @@ test("delete answers the record, and the handle is deleted", async () => {
   expect((await sandbox.delete()).deletedAt).toBe("2031-01-02T03:05:00.000Z");
   expect(sandbox.state).toBe("deleted");
   expect(server.of(`DELETE ${SANDBOX}`)[0]?.headers["idempotency-key"]).toEqual(expect.any(String));
+});
+
+describe("a grace time", () => {
+  const deleted = {
+    id: "demo~abcdefghijkl",
+    kind: "sandbox",
+    name: "demo",
+    labels: {},
+    status: "deleted",
+    state: "deleted",
+    deletedAt: "2031-01-02T03:05:00.000Z",
+    endedAt: null,
+  };
+
+  test("goes with a deletion, which can be taken back", async () => {
+    server
+      .on(`DELETE ${SANDBOX}`, (_request, reply) => reply.json(deleted))
+      .on(`POST ${SANDBOX}:undelete`, (_request, reply) => reply.json(sandboxInfo({ state: "paused" })));
+    const sandbox = await rouse.sandboxes.get("demo~abcdefghijkl");
+    await sandbox.delete({ graceSeconds: 60 });
+    await rouse.sandboxes.delete("demo~abcdefghijkl", { graceSeconds: 0 });
+    await rouse.sandboxes.delete("demo~abcdefghijkl");
+    expect(server.of(`DELETE ${SANDBOX}`).map(({ query }) => query.get("graceSeconds"))).toEqual(["60", "0", null]);
+    expect((await sandbox.undelete()).state).toBe("paused");
+    expect((await rouse.sandboxes.undelete("demo~abcdefghijkl")).state).toBe("paused");
+    expect(server.of(`POST ${SANDBOX}:undelete`)[0]?.headers["idempotency-key"]).toEqual(expect.any(String));
+  });
+
+  test("is taken back once, however often the answer is lost", async () => {
+    server
+      .on(`POST ${SANDBOX}:undelete`, (_request, reply, count) => (count === 0 ? reply.cut() : reply.error("conflict")))
+      .on(`GET ${SANDBOX}`, (_request, reply) => reply.json(sandboxInfo({ state: "paused" })));
+    expect((await rouse.sandboxes.undelete("demo~abcdefghijkl")).state).toBe("paused");
+  });
+
+  test("that is over says so", async () => {
+    server.on(`POST ${SANDBOX}:undelete`, (_request, reply) => reply.error("sandbox_gone"));
+    await expect(rouse.sandboxes.undelete("demo~abcdefghijkl")).rejects.toMatchObject({
+      code: "sandbox_gone",
+      status: 410,
+    });
+  });
+});
+
+test("recover waits until it runs", async () => {
+  server.on(`POST ${SANDBOX}:recover`, (_request, reply) => reply.json(sandboxInfo({ state: "starting" })));
+  const sandbox = await rouse.sandboxes.get("demo~abcdefghijkl");
+  expect((await sandbox.recover()).state).toBe("running");
+  expect(server.of(`POST ${SANDBOX}:recover`)[0]?.headers["prefer"]).toBe("wait=60");
+});
+
+test("a limit on the whole cost goes with creation and change", async () => {
+  server
+    .on("POST /v1/sandboxes", (_request, reply) => reply.json(sandboxInfo({ maxTotalCostMicros: 500 })))
+    .on(`POST ${SANDBOX}:update`, (_request, reply) => reply.json(sandboxInfo({ maxTotalCostMicros: null })));
+  const sandbox = await rouse.sandboxes.create({ maxTotalCostMicros: 500 });
+  expect(sandbox.info.maxTotalCostMicros).toBe(500);
+  expect((await sandbox.update({ maxTotalCostMicros: null })).info.maxTotalCostMicros).toBeNull();
+  expect(server.of("POST /v1/sandboxes")[0]?.json()).toEqual({ maxTotalCostMicros: 500 });
+  expect(server.of(`POST ${SANDBOX}:update`)[0]?.json()).toEqual({ maxTotalCostMicros: null });
 });
 
 test("await using stops without waiting, and bears a failure", async () => {

@@ -152,6 +152,7 @@ test("without a key: the local key file of a server on this machine, with its ur
     vi.stubEnv("ROUSE_API_URL", undefined);
     vi.stubEnv("ROUSE_HOME", undefined);
     vi.stubEnv("XDG_DATA_HOME", folder);
+    vi.stubEnv("XDG_CONFIG_HOME", join(folder, "config"));
     server.on(`GET /v1/sandboxes/demo`, (_request, reply) => reply.json(sandboxInfo()));
     const missing = await Sandbox.connect("demo").catch((error: unknown) => error);
     expect(missing).toBeInstanceOf(AuthenticationError);

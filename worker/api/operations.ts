@@ -170,6 +170,14 @@ const operator: readonly Omit<Operation, "work">[] = [
   },
   {
     method: "POST",
+    path: "/v1/accounts/{account}:key",
+    summary: "Make a key of another account, for one that has lost its own.",
+    query: NoQuery,
+    body: CreateKey,
+    answer: NewKey,
+  },
+  {
+    method: "POST",
     path: "/v1/accounts/{account}:credit",
     summary: "Add prepaid credit.",
     query: NoQuery,

@@ -28,14 +28,14 @@ export function take(bucket: Bucket | undefined, rate: Rate, now: number): { buc
 
 const buckets = new BoundedMap<Bucket>(16_384);
 
-/** @param setting `<per second>:<burst>`. @throws RouseFailure `rate_limited` */
-export function limitRate(key: string, setting: string | undefined, now: number): void {
+/** @param who for the message. @param setting `<per second>:<burst>`. @throws RouseFailure `rate_limited` */
+export function limitRate(key: string, setting: string | undefined, now: number, who = "with this key"): void {
   const [perSecond = NaN, burst = NaN] = (setting ?? "").split(":").map(Number);
   const rate = perSecond > 0 && burst >= 1 ? { perSecond, burst } : DEFAULT_RATE;
   const { bucket, waitMs } = take(buckets.get(key), rate, now);
   buckets.set(key, bucket);
   if (waitMs === 0) return;
-  throw new RouseFailure("rate_limited", `More than ${rate.perSecond} calls a second with this key.`, {
+  throw new RouseFailure("rate_limited", `More than ${rate.perSecond} calls a second ${who}.`, {
     details: { perSecond: rate.perSecond, burst: rate.burst },
     retryAfterMs: waitMs,
   });

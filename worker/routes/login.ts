@@ -2,6 +2,7 @@
 import { Hono, type Context } from "hono";
 import { accountObject } from "../../durable/account/api.ts";
 import { may } from "../../durable/account/key.ts";
+import { microsOf } from "../../durable/account/funds.ts";
 import { sha256Hex } from "../../durable/hash.ts";
 import { LOGIN_SECONDS, loginObject, POLL_SECONDS, type Approval } from "../../durable/login/api.ts";
 import {
@@ -29,6 +30,8 @@ const CODE_LENGTH = 8;
 const GRANT = "urn:ietf:params:oauth:grant-type:device_code";
 /** What nobody has authenticated for is limited by address: `<per second>:<burst>`. */
 const ANONYMOUS_RATE = "0.5:20";
+/** Programs that wait for approval poll every 5 seconds. */
+const POLL_RATE = "5:100";
 /** What a trial account may use, unless the operator says otherwise. */
 const TRIAL_QUOTAS: Quotas = { running: 4, vcpus: 8, memoryMiB: 16_384, kept: 10, createdPerDay: 50 };
 /** Credit of a trial account unless ROUSE_TRIAL_CREDIT says otherwise, microdollars: 100 hours at full load. */
@@ -61,6 +64,7 @@ login.post("/oauth/device_authorization", async (c) => {
 });
 
 login.post("/oauth/token", async (c) => {
+  limitAddress(c, POLL_RATE);
   const fields = await fieldsOf(c);
   if (fields["grant_type"] !== GRANT) return oauthError(c, "unsupported_grant_type", `Only ${GRANT} is offered.`);
   const [code = "", secret = ""] = (fields["device_code"] ?? "").split(".");
@@ -130,7 +134,7 @@ async function keyOf(env: Env, approval: Approval, clientName: string, once: str
   const terms = { key: once, fingerprint: once };
   if ("trial" in approval) {
     await accountObject(env.ACCOUNT, DEFAULT_ACCOUNT).registerAccount(approval.account);
-    const creditMicros = Number(env.ROUSE_TRIAL_CREDIT ?? TRIAL_CREDIT_MICROS);
+    const creditMicros = microsOf("ROUSE_TRIAL_CREDIT", env.ROUSE_TRIAL_CREDIT, TRIAL_CREDIT_MICROS);
     const input = { name: approval.account, plan: "trial", quotas: TRIAL_QUOTAS, creditMicros } as const;
     return okOrThrow(await object.open(input, terms)).account.key;
   }
@@ -153,8 +157,9 @@ function oauthError(c: LoginContext, error: string, description?: string): Respo
   return c.json(body, 400, { "cache-control": "no-store" });
 }
 
-function limitAddress(c: LoginContext): void {
-  limitRate(`address ${c.req.header("cf-connecting-ip") ?? ""}`, ANONYMOUS_RATE, Date.now());
+/** Outside of Cloudflare, which says who calls, all share one bucket. */
+function limitAddress(c: LoginContext, rate = ANONYMOUS_RATE): void {
+  limitRate(`${rate} ${c.req.header("cf-connecting-ip") ?? ""}`, rate, Date.now(), "from this address");
 }
 
 function normalized(code: string): string {

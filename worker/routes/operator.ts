@@ -2,7 +2,14 @@
 import { z } from "zod";
 import { accountObject } from "../../durable/account/api.ts";
 import { drainHost, readBoard, removeHost } from "../../durable/hosts/board-facade.ts";
-import { AccountName, AddCredit, CreateAccount, DEFAULT_ACCOUNT, UpdateAccount } from "../../sdk/contract/account.ts";
+import {
+  AccountName,
+  AddCredit,
+  CreateAccount,
+  CreateKey,
+  DEFAULT_ACCOUNT,
+  UpdateAccount,
+} from "../../sdk/contract/account.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { AddHost, DrainHost, type Host, type NewHost } from "../../sdk/contract/host.ts";
 import { hostSecrets } from "../../sdk/contract/host-secrets.ts";
@@ -11,16 +18,16 @@ import { forgetHost, type Caller } from "../middleware/auth.ts";
 import { okOrThrow, onceOf, type Context } from "./context.ts";
 
 export async function operatorRoute(context: Context): Promise<Response> {
-  const { env, operation, caller, url } = context;
+  const { operation, caller, url } = context;
   readQuery(operation.query ?? z.strictObject({}), url.searchParams);
-  if (operation.path === "/v1/hosts" && operation.method === "GET")
-    return Response.json({ data: (await readBoard(env)).hosts });
   mustOperate(caller);
   return operation.path.startsWith("/v1/hosts") ? hostRoute(context) : accountsRoute(context);
 }
 
 async function hostRoute({ env, operation, request, params }: Context): Promise<Response> {
   const [hostId = ""] = params;
+  if (operation.path === "/v1/hosts" && operation.method === "GET")
+    return Response.json({ data: (await readBoard(env)).hosts });
   if (operation.path === "/v1/hosts") {
     const { value } = await readJson(AddHost, request);
     const epoch = await accountObject(env.ACCOUNT, DEFAULT_ACCOUNT).nextHostEpoch(value.hostId);
@@ -60,6 +67,10 @@ async function accountsRoute(context: Context): Promise<Response> {
     const account = await object.account();
     if (!account) throw noSuchAccount(name.data);
     return Response.json(account);
+  }
+  if (operation.path.endsWith(":key")) {
+    const { value } = await readJson(CreateKey, request);
+    return Response.json(okOrThrow(await object.createKey(value, null, await onceOf(context, value))).key);
   }
   if (operation.path.endsWith(":credit")) {
     const { value } = await readJson(AddCredit, request);

@@ -1,6 +1,13 @@
 import { OnLeaseEnd } from "../../contract/sandbox.ts";
+import { findBaseUrl } from "../../src/credentials.ts";
+import { RouseError } from "../../src/index.ts";
 import { UsageError } from "../args.ts";
-import type { Command } from "../command.ts";
+import type { Command, Context } from "../command.ts";
+import { logIn } from "../device-login.ts";
+import { microsOf } from "../money.ts";
+
+/** Most that the contract takes, microdollars. */
+const TOTAL_COST_MAX = 1_000_000_000_000n;
 
 export const create: Command = {
   name: "create",
@@ -8,7 +15,9 @@ export const create: Command = {
   usage: "[--name N] [--get-or-create] [options]",
   details:
     "Prints only the id. With --get-or-create the sandbox that holds the name is woken or restarted, and the other\n" +
-    "options count only when there is none yet.",
+    "options count only when there is none yet.\n" +
+    "With --trial, where no key is found, a link is shown on stderr first; whoever opens it can begin a trial account,\n" +
+    "whose key is saved as rouse login does. Where there is a key, --trial changes nothing.",
   words: [0, 0],
   options: {
     name: { type: "string", value: "N", help: "Name, unique in the account" },
@@ -37,8 +46,17 @@ export const create: Command = {
     image: { type: "string", value: "NAME", help: "Image (default)" },
     public: { type: "boolean", help: "Let everybody reach its URL" },
     "no-auto-wake": { type: "boolean", help: "Requests do not wake it" },
+    "max-total-cost": {
+      type: "string",
+      value: "USD",
+      help: "What it may cost in its whole life; past it, it sleeps and wakes no more (no limit)",
+    },
+    trial: { type: "boolean", help: "Log in first where no key is found, to a trial account if need be" },
+    "no-browser": { type: "boolean", help: "With --trial: only print the link" },
+    paid: { type: "boolean", help: "Accepted and ignored" },
   },
-  async run({ args, out, client }) {
+  async run(context) {
+    const { args, out, client } = context;
     const getOrCreate = args.flag("get-or-create");
     const name = args.text("name");
     if (getOrCreate && name === undefined) throw new UsageError("--get-or-create needs --name", "Pass --name N.");
@@ -57,7 +75,9 @@ export const create: Command = {
       image: args.text("image"),
       access: args.flag("public") ? ("public" as const) : undefined,
       autoWake: args.flag("no-auto-wake") ? false : undefined,
+      maxTotalCostMicros: microsOf("--max-total-cost", args.text("max-total-cost"), TOTAL_COST_MAX),
     };
+    if (args.flag("trial")) await logInWithoutKey(context);
     out.progress(name === undefined ? "Starting a sandbox..." : `Starting ${name}...`);
     const sandbox =
       getOrCreate && name !== undefined
@@ -67,3 +87,13 @@ export const create: Command = {
     return 0;
   },
 };
+
+async function logInWithoutKey({ args, out, client }: Context): Promise<void> {
+  try {
+    await client.transport.credentials();
+  } catch (error) {
+    // A key that is given and malformed is not replaced: it would still count before the login.
+    if (!(error instanceof RouseError) || error.code !== "missing_api_key" || process.env["ROUSE_API_KEY"]) throw error;
+    await logIn(out, { baseUrl: await findBaseUrl(), trial: true, browser: !args.flag("no-browser") });
+  }
+}

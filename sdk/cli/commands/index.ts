@@ -1,5 +1,6 @@
 /** All verbs, in the order of the help. */
 import type { Command } from "../command.ts";
+import { account } from "./account.ts";
 import { cost } from "./cost.ts";
 import { cp } from "./cp.ts";
 import { create } from "./create.ts";
@@ -10,16 +11,24 @@ import { get } from "./get.ts";
 import { helpCommand } from "./help.ts";
 import { hold } from "./hold.ts";
 import { host } from "./host.ts";
+import { keys } from "./keys.ts";
+import { login } from "./login.ts";
+import { logout } from "./logout.ts";
 import { logs } from "./logs.ts";
 import { ls } from "./ls.ts";
+import { members } from "./members.ts";
+import { notices } from "./notices.ts";
 import { pause } from "./pause.ts";
+import { recover } from "./recover.ts";
 import { restart } from "./restart.ts";
 import { rm } from "./rm.ts";
 import { runCode } from "./run-code.ts";
 import { stop } from "./stop.ts";
+import { undelete } from "./undelete.ts";
 import { url } from "./url.ts";
 import { usage } from "./usage.ts";
 import { version } from "./version.ts";
+import { whoami } from "./whoami.ts";
 import { wake } from "./wake.ts";
 
 export const commands: readonly Command[] = [
@@ -35,11 +44,20 @@ export const commands: readonly Command[] = [
   wake,
   stop,
   restart,
+  recover,
   extend,
   hold,
   rm,
+  undelete,
   usage,
   cost,
+  login,
+  logout,
+  whoami,
+  keys,
+  members,
+  account,
+  notices,
   host,
   doctor,
   version,

@@ -1,5 +1,6 @@
 import { dollars } from "../../contract/pricing.ts";
-import type { UsageLine } from "../../src/index.ts";
+import { usageCsv } from "../../contract/usage.ts";
+import type { Usage, UsageOptions } from "../../src/index.ts";
 import { UsageError } from "../args.ts";
 import type { Command } from "../command.ts";
 import { table } from "../output.ts";
@@ -11,46 +12,66 @@ const GB_HOUR = 1e9 * 3_600_000;
 export const usage: Command = {
   name: "usage",
   summary: "Show what sandboxes used in a month",
-  usage: "[--month YYYY-MM] [--csv]",
+  usage: "[--month YYYY-MM|all] [--by WHAT] [--csv]",
   words: [0, 0],
   options: {
-    month: { type: "string", value: "YYYY-MM", help: "Another month than this one (UTC)" },
+    month: { type: "string", value: "YYYY-MM", help: "Another month than this one (UTC), or all" },
+    by: { type: "string", value: "WHAT", help: "Totals by sandbox, by month, or by label:KEY" },
     csv: { type: "boolean", help: "Print CSV; money in microdollars" },
   },
   async run({ args, out, client }) {
     const month = args.text("month");
-    if (month !== undefined && !/^\d{4}-(0[1-9]|1[0-2])$/.test(month))
-      throw new UsageError(`${JSON.stringify(month)} is no month`, "Such as: --month 2026-11");
-    const answer = await client.usage(month);
-    if (args.flag("csv") && !out.json) {
-      out.result(csv(answer.month, answer.lines), null);
-      return 0;
-    }
-    const rows = answer.lines.map((line) => [
-      line.sandboxId,
-      hours(line.cpu, HOUR_NS),
-      hours(line.memory, GIB_HOUR),
-      hours(line.stored, GB_HOUR),
-      dollars(BigInt(line.totalMicros)),
-    ]);
-    const total = ["Total", "", "", "", dollars(BigInt(answer.totalMicros))];
-    out.result(
-      rows.length === 0
-        ? `Nothing was used in ${answer.month}.`
-        : table(["SANDBOX", "VCPU-H", "GIB-H", "GB-H ASLEEP", answer.month], [...rows, total]),
-      answer,
-    );
+    if (month !== undefined && month !== "all" && !/^\d{4}-(0[1-9]|1[0-2])$/.test(month))
+      throw new UsageError(`${JSON.stringify(month)} is no month`, "Such as: --month 2026-11, or --month all");
+    const by = groupingOf(args.text("by"));
+    if (by !== undefined && args.flag("csv"))
+      throw new UsageError("--csv prints lines, and --by totals", "Use one of them.");
+    const answer = await client.usage({ month, by });
+    if (args.flag("csv") && !out.json) await out.pass("stdout", usageCsv(answer.lines));
+    else out.result(answer.groups === undefined ? linesOf(answer) : groupsOf(answer, by ?? ""), answer);
     return 0;
   },
 };
 
+function groupingOf(text: string | undefined): UsageOptions["by"] {
+  if (text === undefined || text === "sandbox" || text === "month") return text;
+  if (/^label:.{1,63}$/.test(text)) return `label:${text.slice("label:".length)}`;
+  throw new UsageError(`there are no totals by ${JSON.stringify(text)}`, "By: sandbox, month, label:KEY.");
+}
+
+function nothing({ month }: Usage): string {
+  return month === "all" ? "Nothing was used." : `Nothing was used in ${month}.`;
+}
+
+function linesOf(answer: Usage): string {
+  if (answer.lines.length === 0) return nothing(answer);
+  const all = answer.month === "all";
+  const rows = answer.lines.map((line) => [
+    ...(all ? [line.month] : []),
+    line.sandboxId,
+    hours(line.cpu, HOUR_NS),
+    hours(line.memory, GIB_HOUR),
+    hours(line.stored, GB_HOUR),
+    dollars(BigInt(line.totalMicros)),
+  ]);
+  const heading = [...(all ? ["MONTH"] : []), "SANDBOX", "VCPU-H", "GIB-H", "GB-H ASLEEP", all ? "COST" : answer.month];
+  const total = heading.map((_, column): string => (column === 0 ? "Total" : ""));
+  return table(heading, [...rows, total.with(-1, dollars(BigInt(answer.totalMicros)))]);
+}
+
+function groupsOf(answer: Usage, by: string): string {
+  const { groups = [] } = answer;
+  if (groups.length === 0) return nothing(answer);
+  const rows = groups.map(({ key, sandboxes, totalMicros }) => [
+    key ?? "-",
+    String(sandboxes),
+    dollars(BigInt(totalMicros)),
+  ]);
+  const total = ["Total", "", dollars(BigInt(answer.totalMicros))];
+  return table([by.toUpperCase(), "SANDBOXES", "COST"], [...rows, total]);
+}
+
 /** To a thousandth: shown to people, while costs are worked out from the exact amounts. */
 function hours(amount: string, unit: number): string {
   return (Number(amount) / unit).toFixed(3);
-}
-
-function csv(month: string, lines: readonly UsageLine[]): string {
-  const fields = ["cpu", "memory", "stored", "cpuMicros", "memoryMicros", "storedMicros", "totalMicros"] as const;
-  const rows = lines.map((line) => [month, line.sandboxId, ...fields.map((field) => line[field])].join(","));
-  return [["month", "sandboxId", ...fields].join(","), ...rows].join("\n");
 }

@@ -1,0 +1,55 @@
+/** A verb that has verbs of its own, such as `keys create`; each takes only its own options. */
+import { commonOptions, nearest, UsageError } from "./args.ts";
+import type { OptionSpecs } from "./args.ts";
+import type { Command } from "./command.ts";
+import { table } from "./output.ts";
+
+export type Part = Omit<Command, "details" | "takesRest">;
+
+interface GroupFacts {
+  readonly name: string;
+  readonly summary: string;
+  readonly details?: string;
+  readonly parts: readonly Part[];
+  /** The part that is meant when none is named. */
+  readonly fallback?: string;
+}
+
+export function group({ name, summary, details, parts, fallback }: GroupFacts): Command {
+  const names = parts.map((part) => part.name);
+  const [open, close] = fallback === undefined ? ["<", ">"] : ["[", "]"];
+  const [, ...lines] = table(
+    ["", ""],
+    parts.map((part) => [`${name} ${part.name} ${part.usage}`.trim(), part.summary]),
+  ).split("\n");
+  return {
+    name,
+    summary,
+    usage: `${open}${names.join("|")}${close} ...`,
+    details: [...lines, ...(details === undefined ? [] : ["", details])].join("\n"),
+    words: [fallback === undefined ? 1 : 0, 1 + Math.max(...parts.map((part) => part.words[1]))],
+    options: parts.reduce<OptionSpecs>((all, part) => ({ ...part.options, ...all }), {}),
+    async run(context) {
+      const [verb = fallback ?? ""] = context.args.positionals;
+      const part = parts.find((one) => one.name === verb);
+      if (part === undefined) {
+        const near = nearest(verb, names);
+        throw new UsageError(
+          `there is no verb ${JSON.stringify(verb)} of ${name}`,
+          near === null ? `Verbs: ${names.join(", ")}.` : `Did you mean rouse ${name} ${near}?`,
+        );
+      }
+      const see = `Usage: rouse ${name} ${part.name} ${part.usage}`.trimEnd();
+      const own: OptionSpecs = { ...part.options, ...commonOptions };
+      const foreign = context.args.given().filter((option) => !Object.hasOwn(own, option));
+      if (foreign.length > 0)
+        throw new UsageError(`${name} ${verb} has no option ${foreign.map((one) => `--${one}`).join(", ")}`, see);
+      const args = context.args.after(1);
+      const [least, most] = part.words;
+      if (args.positionals.length < least) throw new UsageError(`${name} ${verb} needs ${part.usage}`, see);
+      if (args.positionals.length > most)
+        throw new UsageError(`${JSON.stringify(args.positionals[most])} is one word too many`, see);
+      return await part.run({ ...context, args });
+    },
+  };
+}
