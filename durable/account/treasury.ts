@@ -67,14 +67,17 @@ export class Treasury {
     profile: Profile,
     now: number,
   ): void {
-    const { runs, purse } = this.#store;
+    const { runs, purse, books } = this.#store;
     if (before && before.id !== sandbox?.id) this.#leave(before.id, now);
     if (!sandbox) return runs.release(label, Number.MAX_SAFE_INTEGER);
     const { id, generation, vcpu, memoryMiB } = sandbox;
     const flatRate = profile.plan === "flat" ? (profile.flatMicrosPerMonth ?? 0) : null;
+    // The rates of the day it was made stay its own.
+    const createdAt = Date.parse(sandbox.createdAt);
+    if (before?.id !== id) books.keepRates(id, this.ratesFor(id, createdAt), createdAt);
     purse.describe(sandbox, from, flatRate);
     if (flatRate !== null && this.#store.presentSince(id) === null)
-      this.#store.setPresent(id, Math.min(now, before?.id === id ? now : Date.parse(sandbox.createdAt)));
+      this.#store.setPresent(id, before?.id === id ? now : Math.min(now, createdAt));
     if (sandbox.state === "paused" || sandbox.state === "stopped") runs.release(label, generation);
     else if (sandbox.state === "running")
       runs.save({

@@ -262,6 +262,66 @@ it("shows what a month cost by sandbox, by label, by month and as CSV, also of w
     expect((await account.as("GET", `/v1/usage?${wrong}`)).status).toBe(400);
 });
 
+it("spends what an independent model spends, to the microdollar, under repeats, reorder, loss and eviction", async () => {
+  for (const seed of [1, 2, 3]) {
+    let random = seed * 7919;
+    const next = (n: number) => (random = (random * 48_271) % 2_147_483_647) % n;
+    const account = await openAccount({ plan: "metered", creditMicros: 1_000_000_000 });
+    const machines = Array.from({ length: 4 }, () => ({ id: newSandboxId(freshName()), generation: 1, sequence: 0 }));
+    /** Newest totals of each generation that arrived. */
+    const arrived = new Map<string, { sequence: number; amounts: bigint[] }>();
+    const totals = new Map<string, bigint[]>();
+    const sent: { key: string; report: Record<string, unknown>; amounts: bigint[]; sequence: number }[] = [];
+    for (let step = 0; step < 60; step++) {
+      const machine = machines[next(4)];
+      if (!machine) continue;
+      if (next(8) === 0) Object.assign(machine, { generation: machine.generation + 1, sequence: 0 });
+      const { id, generation } = machine;
+      const key = `${id} ${generation}`;
+      const before = totals.get(key) ?? [0n, 0n, 0n];
+      // Up to some minutes of four CPUs, of GiBs, of GBs.
+      const amounts = before.map(
+        (sum, at) => sum + BigInt(next(1_000_000)) * ([720_000n, 700n, 60_000_000n][at] ?? 1n),
+      );
+      totals.set(key, amounts);
+      const sequence = ++machine.sequence;
+      const [cpu, memory, stored] = amounts.map(String);
+      sent.push({
+        ...{ key, amounts, sequence },
+        report: { account: account.name, id, generation, sequence, cpu, memory, stored },
+      });
+      // Some never arrive, some twice, some late.
+      if (next(5) === 0) continue;
+      const batch = [sent.length - 1, ...(next(3) === 0 ? [next(sent.length)] : [])].map((at) => sent[at]);
+      for (const one of batch) {
+        if (!one) continue;
+        const known = arrived.get(one.key);
+        if (!known || known.sequence < one.sequence) arrived.set(one.key, one);
+      }
+      const answer = await edge(`${API}/internal/usage`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${await hostKey(roots.host, "fake-1", FIRST_EPOCH)}` },
+        body: JSON.stringify({ reports: batch.map((one) => one?.report) }),
+      });
+      expect(await answer.json()).toEqual({ ok: true, refused: 0 });
+      if (next(15) === 0) await evictDurableObject(env.ACCOUNT.getByName(account.name));
+    }
+    // By sandbox and meter, each rounded once, half up: written out, not with the code under test.
+    let expected = 0n;
+    for (const { id } of machines) {
+      const sums = [...arrived].filter(([key]) => key.startsWith(`${id} `)).map(([, { amounts }]) => amounts);
+      const total = (at: number) => sums.reduce((sum, amounts) => sum + (amounts[at] ?? 0n), 0n);
+      const rounded = (amount: bigint, rate: bigint, unit: bigint) => (amount * rate + unit / 2n) / unit;
+      expected += rounded(total(0), 25_000n, 3_600_000_000_000n);
+      expected += rounded(total(1), 7500n, 1024n * 3_600_000n);
+      expected += rounded(total(2), 80_000n, 1_000_000_000n * 2_592_000_000n);
+    }
+    const usage = (await account.as<Usage>("GET", "/v1/usage")).body;
+    expect([usage.spent, String(usage.totalMicros)]).toEqual([String(expected), String(expected)]);
+    expect(await accountOf(account)).toMatchObject({ spentMicros: Number(expected), heldMicros: 0 });
+  }
+});
+
 it("plays the example of 1,000 users through a real meter and the real books: $25.00, $300.00, $39.44, $364.44", async () => {
   // One agent's month on its host: 10 hours awake at a tenth of a vCPU with 4 GiB, 710 hours asleep with 0.5 GB.
   let now = 0;
