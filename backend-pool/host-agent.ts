@@ -34,7 +34,11 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   const lease = new HostLease({ file: join(config.stateDir, "host-lease") });
   // Fake machines are processes of a few MiB.
   const room = driver.accelerator === "fake" ? null : roomBelow(config.stateDir, config.memoryMiB);
-  const machines = new Machines(driver, journal, config, { mayRun: () => lease.holds, room });
+  const machines = new Machines(driver, journal, config, {
+    mayRun: () => lease.holds,
+    session: () => lease.session,
+    room,
+  });
   machines.on("action", log);
   const usage = new UsageStore(join(config.stateDir, "usage.sqlite"));
   const meter = new Meter(usage);
@@ -52,6 +56,7 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
       qemuVersion: driver.qemuVersion,
       images: [...driver.images],
       compatibility: driver.compatibility,
+      session: lease.session,
       ...(await capacity(config.stateDir)),
       running: all.filter((machine) => machine.state === "running").length,
       paused: all.filter((machine) => machine.state === "paused").length,

@@ -3,6 +3,7 @@
  * which no step of the calendar moves and a suspended host does not stop, and kept in a file: the warden reads it when
  * this process can't.
  */
+import { randomUUID } from "node:crypto";
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { hostLeaseTimes } from "../../sdk/contract/host-lease.ts";
 
@@ -16,6 +17,8 @@ interface HostLeaseOptions {
 export class HostLease {
   readonly #file: string | null;
   readonly #now: () => number;
+  /** See `HostSession`. */
+  session = randomUUID();
   #freezeAt = 0;
   #endsAt = 0;
 
@@ -35,6 +38,8 @@ export class HostLease {
   renew(sentAt: number, seconds: number): void {
     const { endsAfterMs, freezeAfterMs } = hostLeaseTimes(seconds);
     if (sentAt + endsAfterMs <= this.#endsAt) return;
+    // What was sent to this host before the gap must not begin anything any more.
+    if (!this.holds) this.session = randomUUID();
     this.#endsAt = sentAt + endsAfterMs;
     this.#freezeAt = sentAt + freezeAfterMs;
     if (this.#file === null) return;

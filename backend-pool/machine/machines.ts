@@ -39,6 +39,7 @@ export class Machines extends MachineBook {
   readonly #driver: Driver;
   readonly #policy: SleepPolicy;
   readonly #mayRun: () => boolean;
+  readonly #session: () => string | null;
   readonly #room: Room | null;
 
   /** @param mayRun whether this host has the right to run machines now (`host-lease.ts`) */
@@ -46,12 +47,17 @@ export class Machines extends MachineBook {
     driver: Driver,
     journal: Journal,
     policy: SleepPolicy,
-    { mayRun = () => true, room = null }: { mayRun?: () => boolean; room?: Room | null } = {},
+    {
+      mayRun = () => true,
+      session = () => null,
+      room = null,
+    }: { mayRun?: () => boolean; session?: () => string | null; room?: Room | null } = {},
   ) {
     super(journal);
     this.#driver = driver;
     this.#policy = policy;
     this.#mayRun = mayRun;
+    this.#session = session;
     this.#room = room;
     driver.onEnded((id) => void this.#onEnded(id));
   }
@@ -87,9 +93,9 @@ export class Machines extends MachineBook {
     this.emit("news");
   }
 
-  create(id: string, request: CreateMachine): Promise<Machine> {
+  async create(id: string, request: CreateMachine): Promise<Machine> {
+    this.#mustBeFresh(request.session);
     const existing = this.held.get(id);
-    if (!existing && !this.#mayRun()) return Promise.reject(cutOff());
     const isNew = !existing;
     const held =
       existing ??
@@ -108,7 +114,7 @@ export class Machines extends MachineBook {
         pendingEvent: null,
       });
     return this.act(held, "create", async () => {
-      if (await this.#runs(held, request.generation)) return;
+      if (await this.#runs(held, request)) return;
       if (held.row.state !== "creating") throw conflict(held, "create");
       await this.#mustFit(held, true).catch((fault: unknown) => {
         if (isNew) this.drop(held);
@@ -131,7 +137,7 @@ export class Machines extends MachineBook {
   wake(id: string, request: RunMachine): Promise<Machine> {
     const held = this.get(id);
     return this.act(held, "wake", async () => {
-      if (await this.#runs(held, request.generation)) return;
+      if (await this.#runs(held, request)) return;
       if (held.row.state !== "paused" && held.row.state !== "waking") throw conflict(held, "wake");
       await this.#mustFit(held, false);
       this.#begin(held, request, {});
@@ -149,7 +155,7 @@ export class Machines extends MachineBook {
   boot(id: string, request: RunMachine): Promise<Machine> {
     const held = this.get(id);
     return this.act(held, "boot", async () => {
-      if (await this.#runs(held, request.generation)) return;
+      if (await this.#runs(held, request)) return;
       if (held.row.state === "running") await this.#cut(held);
       else await this.#mustFit(held, false);
       held.idle.stop();
@@ -361,9 +367,9 @@ export class Machines extends MachineBook {
   }
 
   /** Whether that run is under way already. @throws RouseFailure where it is over, or this host may run nothing */
-  async #runs(held: Held, generation: number): Promise<boolean> {
+  async #runs(held: Held, { generation, session }: RunMachine): Promise<boolean> {
     refuseStale(held, generation);
-    if (!this.#mayRun()) throw cutOff();
+    this.#mustBeFresh(session);
     if (held.row.state !== "running" || held.row.generation !== generation) return false;
     if (held.frozen) await this.#thaw(held);
     return true;
@@ -375,6 +381,14 @@ export class Machines extends MachineBook {
     const runningMiB = live.reduce((sum, one) => sum + one.row.shape.memoryMiB, 0);
     const lack = await this.#room?.lack(row.shape.memoryMiB, runningMiB, isNew);
     if (lack) throw noRoom(lack);
+  }
+
+  /** @throws RouseFailure unless this host may run things, and the call was not on its way since before it lost that */
+  #mustBeFresh(session: string | undefined): void {
+    if (!this.#mayRun()) throw cutOff();
+    const current = this.#session();
+    if (session !== undefined && current !== null && session !== current)
+      throw new RouseFailure("misdirected", "The call was meant for an earlier session of this host.");
   }
 
   async #thaw(held: Held): Promise<void> {

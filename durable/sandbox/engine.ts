@@ -256,7 +256,7 @@ export class Engine {
     if (current?.id !== record.id || current.life.state !== record.life.state) {
       return unreachable(record, { code: "host_unavailable", message: "The sandbox changed." });
     }
-    const host = { id: chosen.hostId, url: chosen.url };
+    const host = { id: chosen.hostId, url: chosen.url, session: chosen.session };
     const placed = { ...current, host };
     // After a creation that was given up it may be the same host again.
     this.#purges.drop(placed.id, host.id);
@@ -264,7 +264,7 @@ export class Engine {
     return runStep(this.#host, host, placed, signal);
   }
 
-  /** A host may come back under another address: that, when it did. `lost` when nothing of it can run any more. */
+  /** A host may come back under another address, or in another session: that, when it did. `lost` when nothing of it can run any more. */
   async #whereabouts(record: SandboxRecord): Promise<HostAddress | "lost" | null> {
     const { host } = record;
     if (!host) return null;
@@ -272,8 +272,9 @@ export class Engine {
     if (board.isLost(host.id)) return "lost";
     const found = board.hosts.find((one) => one.hostId === host.id);
     const current = this.record();
-    if (!found || found.url === host.url || current?.id !== record.id) return null;
-    const moved = { id: host.id, url: found.url };
+    const isSame = found?.url === host.url && found.session === host.session;
+    if (!found || isSame || current?.id !== record.id) return null;
+    const moved = { id: host.id, url: found.url, session: found.session };
     this.save({ ...current, host: moved });
     return moved;
   }

@@ -26,6 +26,8 @@ export type HostAnswer<T> =
 export interface HostAddress {
   readonly id: string;
   readonly url: string;
+  /** As last heard (`HostSession`). */
+  readonly session?: string | undefined;
 }
 
 export class HostClient {

@@ -9,6 +9,7 @@ import {
   type Sandbox,
 } from "../../sdk/contract/sandbox.ts";
 import { namedUrl, type UrlParts } from "../named-url.ts";
+import type { HostAddress } from "./host-client.ts";
 import { activeHolds, type Holds } from "./holds.ts";
 import { newLease } from "./lease.ts";
 import { newLife, pausedExpiresAt, type Life } from "./lifecycle.ts";
@@ -36,7 +37,7 @@ export interface SandboxRecord {
   /** What it may cost in its whole life, microdollars; null for no limit. */
   readonly maxTotalCostMicros: number | null;
   /** The host that holds the machine; null until one is chosen. */
-  readonly host: { readonly id: string; readonly url: string } | null;
+  readonly host: HostAddress | null;
   /** Settings that the running machine's host was not told yet. */
   readonly configurePending: boolean;
   readonly life: Life;

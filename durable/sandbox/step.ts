@@ -20,8 +20,10 @@ export async function runStep(
   }
   const answer = await call(client, host, record, signal);
   if (answer.ok) return observed(record, answer.value);
-  // A host that is cut off runs nothing, whatever it is asked: it is as good as silent.
-  if (!answer.reached || answer.failure.code === "host_unavailable") return unreachable(record, answer.failure);
+  // A host that is cut off, or was and has begun anew, did nothing: it is as good as silent.
+  const { code } = answer.failure;
+  if (!answer.reached || code === "host_unavailable" || code === "misdirected")
+    return unreachable(record, answer.failure);
   return refused(client, host, record, answer.failure, signal);
 }
 
@@ -34,7 +36,8 @@ function call(
   const { id, life } = record;
   const { generation } = life;
   const idlePauseSeconds = idleSeconds(record, Date.now());
-  const run = { generation, env: { ...record.env }, idlePauseSeconds } satisfies RunMachine;
+  const { session } = host;
+  const run = { generation, env: { ...record.env }, idlePauseSeconds, session } satisfies RunMachine;
   switch (life.state) {
     case "pausing":
       return client.act(

@@ -37,6 +37,12 @@ export type Shape = z.infer<typeof Shape>;
 
 export const Generation = z.int().min(1);
 
+/**
+ * Names a stretch in which a host had a lease without a gap. A call that begins a run carries the one that the edge knows:
+ * after a gap the host refuses it (`misdirected`), as it may have been on its way all the while.
+ */
+export const HostSession = z.string().min(1).max(64);
+
 /** `PUT /machines/{id}`: clone the golden image of the shape and wake the clone. Idempotent per generation. */
 export const CreateMachine = z.object({
   /** The account of the sandbox: hosts name it when they report, so that its object can be found. */
@@ -48,6 +54,7 @@ export const CreateMachine = z.object({
   env: Env,
   /** Seconds without activity before the host proposes a pause; 0 never. */
   idlePauseSeconds: z.int(),
+  session: HostSession.optional(),
 });
 export type CreateMachine = z.infer<typeof CreateMachine>;
 
@@ -56,6 +63,7 @@ export const RunMachine = z.object({
   generation: Generation,
   env: Env,
   idlePauseSeconds: z.int(),
+  session: HostSession.optional(),
 });
 export type RunMachine = z.infer<typeof RunMachine>;
 
@@ -119,6 +127,7 @@ export const Heartbeat = z.object({
   compatibility: z.string().optional(),
   running: z.int(),
   paused: z.int(),
+  session: HostSession.optional(),
 });
 export type Heartbeat = z.infer<typeof Heartbeat>;
 

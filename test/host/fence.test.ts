@@ -121,6 +121,36 @@ describe("machines of a host that is cut off", () => {
   }, 20_000);
 });
 
+it("a call that was on its way while the host was cut off begins nothing", async () => {
+  let now = 0;
+  const lease = new HostLease({ file: null, now: () => now });
+  const driver = new FakeDriver(join(dir, "machines"));
+  const gate = { mayRun: () => lease.holds, session: () => lease.session };
+  const sleep = { residentSeconds: 600, prestartedSeconds: 0 };
+  const machines = new Machines(driver, new Journal(":memory:"), sleep, gate);
+  const id = newSandboxId("late");
+  const create = (session: string) =>
+    machines.create(id, {
+      ...{ generation: 1, env: {}, idlePauseSeconds: 0, session },
+      ...{ account: "default", shape: shapeOf({}), hostname: "late" },
+    });
+  try {
+    lease.renew(now, 8);
+    const before = lease.session;
+    now = 5000;
+    lease.renew(now, 8);
+    expect(lease.session).toBe(before);
+    now = 20_000;
+    await expect(create(before)).rejects.toMatchObject({ code: "host_unavailable" });
+    lease.renew(now, 8);
+    await expect(create(before)).rejects.toMatchObject({ code: "misdirected" });
+    expect([machines.list(), await driver.list()]).toEqual([[], []]);
+    expect(await create(lease.session)).toMatchObject({ state: "running" });
+  } finally {
+    await machines.close();
+  }
+});
+
 it("a host that is full refuses before anything is done, and what sleeps stays as it is", async () => {
   let lack: string | null = "it is full";
   const driver = new FakeDriver(join(dir, "machines"));

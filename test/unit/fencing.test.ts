@@ -37,12 +37,17 @@ class World {
   agent = true;
   readonly machines: [Map<number, Machine>, Map<number, Machine>] = [new Map(), new Map()];
   lease: HostLease;
+  /** As the object knows it. */
+  session: string;
+  /** Calls that the cut kept on their way: they arrive when it is mended. */
+  late: { id: number; generation: number; isNew: boolean; session: string }[] = [];
   endsAt = 0;
 
   constructor(drift: number) {
     this.drift = drift;
     this.life = newLife(30, this.now);
     this.lease = new HostLease({ file: null, now: () => this.now * drift });
+    this.session = this.lease.session;
     this.beat();
     this.drive();
   }
@@ -73,6 +78,9 @@ class World {
     const { generation, run } = this.life;
     const mayRun = this.host === 1 || this.lease.holds;
     const machines = this.machines[this.host === 0 ? 0 : 1];
+    if (this.host === 0 && this.isCut)
+      this.late.push({ id: this.id, generation, isNew: run === "create", session: this.session });
+    if (this.reachable) this.session = this.lease.session;
     if (this.reachable && mayRun && (run === "create" || machines.has(this.id))) {
       machines.set(this.id, { id: this.id, generation, state: "running" });
       return this.commit({ type: "ran", generation, lastActiveAt: this.now });
@@ -103,6 +111,17 @@ class World {
     }
   }
 
+  /** A host obeys a call of its present session, while it has a lease. */
+  deliver(): void {
+    if (!this.agent) return;
+    for (const { id, generation, isNew, session } of this.late) {
+      if (!this.lease.holds || session !== this.lease.session) continue;
+      const machine = this.machines[0].get(id);
+      if (machine && machine.generation <= generation) Object.assign(machine, { generation, state: "running" });
+      if (!machine && isNew) this.machines[0].set(id, { id, generation, state: "running" });
+    }
+  }
+
   /** Time passes in steps that are finer than anything that is decided by it. */
   pass(ms: number): void {
     for (let left = ms; left > 0; left -= 1000) {
@@ -121,9 +140,17 @@ class World {
   do(deed: Deed): void {
     switch (deed) {
       case "cut":
-      case "mend":
-        this.isCut = deed === "cut";
+        this.isCut = true;
         break;
+      case "mend": {
+        this.isCut = false;
+        // The heartbeat may be first, or what was on its way.
+        this.deliver();
+        this.beat();
+        this.deliver();
+        this.late = [];
+        break;
+      }
       case "kill agent":
       case "start agent":
         this.agent = deed === "start agent";

@@ -212,7 +212,10 @@ describe("the table", () => {
       state: "stopping",
       stopReason: "spending_limit",
     });
-    expect(reduce(paused, { type: "cutOff", reason: "spending_limit" }, NOW)).toMatchObject({ ok: true, changed: false });
+    expect(reduce(paused, { type: "cutOff", reason: "spending_limit" }, NOW)).toMatchObject({
+      ok: true,
+      changed: false,
+    });
   });
 
   it("leaves a run that was refused as it was", () => {
