@@ -87,7 +87,7 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
       if (failed.length === 0) await warden?.dismiss();
       if (failed.length > 0) log({ level: "warn", message: "could not be paused and run on", machines: failed });
       await reporter.sendEvents();
-      await reporter.sendUsage();
+      await reporter.sendUsage(0);
       reporter.close();
       await closeServer(server);
       await machines.close();

@@ -1,7 +1,8 @@
 /**
  * Meters machines: memory by the time they run, CPU by what their virtual CPUs took, storage by the time they rest.
  * What is measured counts only once the edge has answered: a stretch in which it did not is free, whoever was at fault.
- * Amounts are whole numbers and grow for as long as a generation lasts.
+ * Amounts are whole numbers and grow for as long as a generation lasts. A machine that rests costs nothing here: its time
+ * is the time that the edge has answered for, and is worked out when somebody asks.
  */
 import { add, isNothing, NOTHING, type Amounts } from "../../sdk/contract/pricing.ts";
 import type { Stats } from "../machine/driver.ts";
@@ -16,10 +17,12 @@ interface Metered {
   /** `free`: on its way between the two, which costs nothing. */
   mode: "runs" | "rests" | "free";
   memoryMiB: number;
-  /** Until when the present mode is metered, milliseconds of the monotonic clock. */
-  at: number;
   cpuNs: bigint | null;
   storedBytes: number;
+  /** How much of the time that the edge answered for is in the row. */
+  mark: number;
+  /** Until when the present mode is metered since the last answer, by the clock; null when nothing happened since. */
+  at: number | null;
   /** Measured since the edge last answered. */
   unconfirmed: Amounts;
 }
@@ -30,7 +33,11 @@ export class Meter {
   readonly #machines = new Map<string, Metered>();
   /** Generations that are over and not reported in full. */
   readonly #past = new Map<string, Metered>();
+  /** To whom something happened since the last answer. */
+  readonly #touched = new Set<Metered>();
   #answeredAt: number;
+  /** Milliseconds that the edge has answered for in all. */
+  #sure = 0;
 
   /** @param now milliseconds of a clock that never jumps */
   constructor(store: Pick<UsageStore, "put" | "remove" | "all">, now: () => number = () => performance.now()) {
@@ -56,7 +63,9 @@ export class Meter {
       if (before) this.#past.delete(keyOf(started));
       metered.row = { ...metered.row, done: false };
       metered.memoryMiB = row.shape.memoryMiB;
+      metered.mark = this.#sure;
       metered.at = this.#now();
+      this.#touched.add(metered);
       this.#machines.set(row.id, metered);
     }
     const mode =
@@ -91,20 +100,31 @@ export class Meter {
   answered(): void {
     const now = this.#now();
     const free = now - this.#answeredAt > FREE_AFTER_MS;
-    this.#answeredAt = now;
-    for (const metered of [...this.#machines.values(), ...this.#past.values()]) {
-      this.#settle(metered);
-      const { unconfirmed, row } = metered;
+    for (const metered of this.#touched) this.#settle(metered);
+    // Only whole milliseconds are counted; the rest is for the next time.
+    const ms = Math.floor(now - this.#answeredAt);
+    if (!free) this.#sure += ms;
+    this.#answeredAt = free ? now : this.#answeredAt + ms;
+    for (const metered of this.#touched) {
+      const { unconfirmed } = metered;
       metered.unconfirmed = NOTHING;
-      if (free || isNothing(unconfirmed)) continue;
-      metered.row = { ...row, amounts: add(row.amounts, unconfirmed), sequence: row.sequence + 1 };
-      this.#store.put(metered.row);
+      metered.at = null;
+      metered.mark = this.#sure;
+      if (!free) this.#count(metered, unconfirmed);
     }
+    this.#touched.clear();
     for (const [key, metered] of this.#past) this.#drop(key, metered);
   }
 
-  /** What the edge did not take yet. */
-  pending(): UsageRow[] {
+  /**
+   * What the edge did not take yet.
+   * @param restMs of a machine that only rests, nothing before so much time has come together
+   */
+  pending(restMs = 0): UsageRow[] {
+    for (const metered of this.#machines.values()) {
+      const due = metered.mode === "rests" ? Math.max(1, restMs) : 1;
+      if (metered.at === null && this.#sure - metered.mark >= due) this.#catchUp(metered);
+    }
     return [...this.#machines.values(), ...this.#past.values()]
       .map(({ row }) => row)
       .filter((row) => row.sequence > row.taken);
@@ -124,18 +144,29 @@ export class Meter {
 
   /** Meter the time since the last settling by the mode that it was in. */
   #settle(metered: Metered): void {
-    const now = this.#now();
-    const ms = BigInt(Math.floor(now - metered.at));
-    if (ms <= 0n) return;
-    // Only whole milliseconds were metered; the rest is for the next time.
-    metered.at += Number(ms);
-    const amounts =
-      metered.mode === "runs"
-        ? { ...NOTHING, memory: BigInt(metered.memoryMiB) * ms }
-        : metered.mode === "rests"
-          ? { ...NOTHING, stored: BigInt(metered.storedBytes) * ms }
-          : NOTHING;
-    metered.unconfirmed = add(metered.unconfirmed, amounts);
+    if (metered.at === null) {
+      this.#catchUp(metered);
+      metered.at = this.#answeredAt;
+      this.#touched.add(metered);
+    }
+    const ms = Math.floor(this.#now() - metered.at);
+    if (ms <= 0) return;
+    metered.at += ms;
+    metered.unconfirmed = add(metered.unconfirmed, amountsIn(metered, ms));
+  }
+
+  /** Count what it did, undisturbed, while the edge answered. */
+  #catchUp(metered: Metered): void {
+    const ms = this.#sure - metered.mark;
+    metered.mark = this.#sure;
+    this.#count(metered, amountsIn(metered, ms));
+  }
+
+  #count(metered: Metered, amounts: Amounts): void {
+    if (isNothing(amounts)) return;
+    const { row } = metered;
+    metered.row = { ...row, amounts: add(row.amounts, amounts), sequence: row.sequence + 1 };
+    this.#store.put(metered.row);
   }
 
   #end(metered: Metered): void {
@@ -153,9 +184,14 @@ export class Meter {
   }
 
   #metered(row: UsageRow, memoryMiB: number): Metered {
-    const at = this.#now();
-    return { row, mode: "free", memoryMiB, at, cpuNs: null, storedBytes: 0, unconfirmed: NOTHING };
+    const mark = this.#sure;
+    return { row, mode: "free", memoryMiB, cpuNs: null, storedBytes: 0, mark, at: null, unconfirmed: NOTHING };
   }
+}
+
+function amountsIn({ mode, memoryMiB, storedBytes }: Metered, ms: number): Amounts {
+  if (mode === "runs") return { ...NOTHING, memory: BigInt(memoryMiB) * BigInt(ms) };
+  return mode === "rests" ? { ...NOTHING, stored: BigInt(storedBytes) * BigInt(ms) } : NOTHING;
 }
 
 function keyOf({ id, generation }: { id: string; generation: number }): string {

@@ -17,6 +17,8 @@ import type { Metering } from "./metering.ts";
 
 const HEARTBEAT_MS = 5000;
 const RETRY_MS = 1000;
+/** Sleepers use little and are many: each is told of once an hour, and whenever something happens to it. */
+const REST_REPORT_MS = 3_600_000;
 /** A heartbeat that hangs must not use up the lease that the next one would renew. */
 const POST_LIMIT_MS = 10_000;
 
@@ -110,11 +112,14 @@ export class Reporter {
     return true;
   }
 
-  /** Tell what was used and not yet told. What the edge does not take is told again with the next. */
-  async sendUsage(): Promise<void> {
+  /**
+   * Tell what was used and not yet told. What the edge does not take is told again with the next.
+   * @param restMs how much time of a machine that only rests is worth a report, milliseconds
+   */
+  async sendUsage(restMs = REST_REPORT_MS): Promise<void> {
     const { meter, usageSeconds } = this.#options;
     this.#usageAt = performance.now() + usageSeconds * 1000;
-    const rows = meter.pending();
+    const rows = meter.pending(restMs);
     for (let at = 0; at < rows.length; at += USAGE_BATCH) {
       const batch = rows.slice(at, at + USAGE_BATCH);
       const { status } = await this.#post("/internal/usage", { reports: batch.map(reportOf) });

@@ -207,4 +207,36 @@ describe("the meter", () => {
       }
     }
   });
+
+  it("writes and tells nothing of a machine that only rests, until an hour of it has come together", () => {
+    const bench = new Bench();
+    let writes = 0;
+    const put = bench.rows.set.bind(bench.rows);
+    bench.rows.set = (key, row) => {
+      writes++;
+      return put(key, row);
+    };
+    bench.state("running");
+    bench.state("paused");
+    bench.meter.sample("m", { cpuNs: 0n, storedBytes: 1000 });
+    bench.pass(5000);
+    bench.meter.answered();
+    const [first] = bench.meter.pending(3_600_000);
+    expect(first?.amounts.stored).toBe(5_000_000n);
+    if (first) bench.meter.taken(first);
+    writes = 0;
+    for (let beat = 0; beat < 719; beat++) {
+      bench.pass(5000);
+      bench.meter.answered();
+      expect(bench.meter.pending(3_600_000)).toEqual([]);
+    }
+    expect(writes).toBe(0);
+    // An outage in between is free, as ever.
+    bench.pass(600_000);
+    bench.meter.answered();
+    bench.pass(5000);
+    bench.meter.answered();
+    expect(bench.meter.pending(3_600_000)).toMatchObject([{ amounts: { stored: 5_000_000n + 3_600_000_000n } }]);
+    expect(writes).toBe(1);
+  });
 });
