@@ -12,6 +12,9 @@ import type { UsageRow, UsageStore } from "../store/usage.ts";
 /** The edge did not answer for longer: what was measured since is dropped, milliseconds. */
 export const FREE_AFTER_MS = 20_000;
 
+/** Sleepers use little and are many: each is told of once an hour, and whenever something happens to it, milliseconds. */
+export const REST_REPORT_MS = 3_600_000;
+
 interface Metered {
   row: UsageRow;
   /** `free`: on its way between the two, which costs nothing. */

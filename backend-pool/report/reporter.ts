@@ -12,13 +12,11 @@ import type { Fence } from "../machine/fence.ts";
 import type { HostLease } from "../machine/host-lease.ts";
 import type { Machines } from "../machine/machines.ts";
 import type { UsageRow } from "../store/usage.ts";
-import type { Meter } from "./meter.ts";
+import { REST_REPORT_MS, type Meter } from "./meter.ts";
 import type { Metering } from "./metering.ts";
 
 const HEARTBEAT_MS = 5000;
 const RETRY_MS = 1000;
-/** Sleepers use little and are many: each is told of once an hour, and whenever something happens to it. */
-const REST_REPORT_MS = 3_600_000;
 /** A heartbeat that hangs must not use up the lease that the next one would renew. */
 const POST_LIMIT_MS = 10_000;
 

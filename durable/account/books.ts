@@ -1,4 +1,4 @@
-/** The account's books as tables: entries are only ever added, lines sum them up by month, sandbox and plan. */
+/** The account's books as tables: entries are only ever added, and go in the end; lines sum them up for good. */
 import type { AccountPlan } from "../../sdk/contract/account.ts";
 import { add, NOTHING, Rates, type Amounts } from "../../sdk/contract/pricing.ts";
 import { fromDigits, toDigits, type AmountDigits } from "../../sdk/contract/usage.ts";
@@ -69,6 +69,22 @@ export class Books {
       this.#saveLine(after);
       onLine(before, after);
     });
+  }
+
+  /** Entries of long ago are in their lines, and go. */
+  forget(before: number): void {
+    for (;;) {
+      // They were added in the order of time, so that the first one that stays ends the search.
+      const [oldest] = this.#sql
+        .exec<{ ordinal: number; at: number }>("SELECT ordinal, at FROM entries ORDER BY ordinal LIMIT 1 OFFSET 999")
+        .toArray();
+      const [first] = this.#sql
+        .exec<{ ordinal: number; at: number }>("SELECT ordinal, at FROM entries ORDER BY ordinal LIMIT 1")
+        .toArray();
+      const last = oldest && oldest.at < before ? oldest : first;
+      if (!last || last.at >= before) return;
+      this.#sql.exec("DELETE FROM entries WHERE ordinal <= ?", last.ordinal);
+    }
   }
 
   line(month: string, sandboxId: string, plan: AccountPlan): Line {

@@ -35,6 +35,8 @@ import { isLimited, Treasury } from "./treasury.ts";
 
 /** How often existence is counted and credit looked at, milliseconds. */
 const SETTLE_MS = 3_600_000;
+/** How long single entries of the books are kept, milliseconds; their lines stay. */
+const ENTRIES_KEPT_MS = 62 * 86_400_000;
 /** A run that was told to end and did not is told again after this, milliseconds. */
 const CUT_RETRY_MS = 5000;
 /** Days that a paused state is kept on a trial. */
@@ -59,6 +61,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     // Armed first: what fails below is tried again.
     await this.ctx.storage.setAlarm(now + SETTLE_MS);
     this.#treasury(store).settle(profile, now);
+    store.books.forget(now - ENTRIES_KEPT_MS);
     await this.#enforce(new Set());
   }
 
@@ -123,6 +126,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     const store = this.#open();
     const refused = this.#treasury(store).book(reports, hostId, this.#profile(store), Date.now());
     await this.#enforce(new Set(reports.map(({ id }) => id)));
+    await this.#arm(Date.now() + ENTRIES_KEPT_MS);
     return refused;
   }
 

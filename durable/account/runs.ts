@@ -1,4 +1,5 @@
 /** What runs in an account, or is about to: the rows that quotas and holds are counted from. */
+import { labelOfId } from "../../sdk/contract/names.ts";
 import type { Used } from "./quota.ts";
 
 export interface Run {
@@ -27,6 +28,19 @@ export class Runs {
         "SELECT label, id, generation, vcpu, memory_mib AS memoryMiB, held, key_id AS keyId FROM runs ORDER BY label",
       )
       .toArray();
+  }
+
+  /** The runs of these sandboxes. */
+  of(sandboxIds: ReadonlySet<string>): Run[] {
+    const labels = [...sandboxIds].map(labelOfId);
+    return this.#sql
+      .exec<Row>(
+        `SELECT label, id, generation, vcpu, memory_mib AS memoryMiB, held, key_id AS keyId
+         FROM runs WHERE label IN (SELECT value FROM json_each(?))`,
+        JSON.stringify(labels),
+      )
+      .toArray()
+      .filter(({ id }) => sandboxIds.has(id));
   }
 
   save({ label, id, generation, vcpu, memoryMiB, held, keyId }: Run): void {

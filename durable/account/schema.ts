@@ -118,6 +118,7 @@ export const migrations: readonly Migration[] = [
       INSERT INTO lines SELECT month, sandbox_id, 'unmetered', cpu, memory, stored, 0 FROM months;
       DROP TABLE months;
       CREATE TABLE present (sandbox_id TEXT PRIMARY KEY, since INTEGER NOT NULL) STRICT;
+      CREATE INDEX sandboxes_gone ON sandboxes (changed_at) WHERE body IS NULL;
       CREATE TABLE accounts (name TEXT PRIMARY KEY, created_at INTEGER NOT NULL) STRICT;
       CREATE TABLE host_epochs (host_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL) STRICT;
     `,

@@ -136,9 +136,8 @@ export class Treasury {
   overdue(profile: Profile, reported: ReadonlySet<string>, now: number): { run: Run; reason: StopReason }[] {
     const { runs, purse } = this.#store;
     const balance = this.#balance(profile, purse.held());
-    const limited = isLimited(profile, this.#store);
-    return runs.all().flatMap((run) => {
-      if (!limited && !reported.has(run.id)) return [];
+    const concerned = isLimited(profile, this.#store) ? runs.all() : runs.of(reported);
+    return concerned.flatMap((run) => {
       const cap = purse.cost(run.id)?.cap ?? null;
       const reason = endOf(profile.suspended, balance, this.#spendings(profile, run.keyId, run.id, cap, now));
       return reason === null ? [] : [{ run, reason }];

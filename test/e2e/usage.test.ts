@@ -27,8 +27,11 @@ describe("usage", () => {
     expect(Number(slept?.memory)).toBeGreaterThan(0);
     // It also ran a moment before the first command.
     expect(Number(slept?.memory)).toBeLessThan(2048 * (ranMs + 30_000));
-    await expect.poll(async () => Number((await lineOf())?.stored ?? 0), TOLD).toBeGreaterThan(Number(slept?.stored));
+    // A sleeper is told of once an hour, and when it wakes.
+    await new Promise((resolve) => setTimeout(resolve, 6000));
     expect(await lineOf()).toMatchObject({ cpu: slept?.cpu, memory: slept?.memory });
+    await sandbox.wake();
+    await expect.poll(async () => Number((await lineOf())?.stored ?? 0), TOLD).toBeGreaterThan(Number(slept?.stored));
     await sandbox.delete();
     let last = "";
     await expect
