@@ -1,199 +1,138 @@
 /**
- * `npm run faults [-- --minutes N | --rounds N] [--seed TEXT]`: users at work while host agent, edge and machines are
- * killed at random moments, and after each kill a look at every promise of ARCHITECTURE.md. The seed fixes what is done
- * and when; how long the system takes for it is its own. The last line is one JSON object; exit code 1 on a violation.
+ * `npm run faults [-- --seed TEXT] [--quick] [--only PATTERN]`: kill points, each by its name, and after each the same
+ * look at every promise of ARCHITECTURE.md; the last line is `N passed, N failed[, N skipped]`. `--list` shows them.
+ * Without `--quick` each is played three times with other draws of the seed, some that take long too, and random play
+ * follows.
+ * `npm run faults -- --play [--minutes N | --rounds N] [--seed TEXT]`: only random play; the last line is one JSON object.
+ * Exit code 1 when a promise was broken, 2 for flags that are not understood.
  */
 import { randomInt } from "node:crypto";
-import { mkdtemp, rm } from "node:fs/promises";
-import { rmSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { defaultHome } from "../../backend-pool/config.ts";
-import { launch, type System } from "../../backend-pool/local/launcher.ts";
-import { signalAll, sweep } from "../support/process-tree.ts";
-import { checkProcesses, checkSubject } from "./checks.ts";
 import { endAll, guard } from "./exit-guard.ts";
-import { machineProcesses } from "./machine-processes.ts";
-import { Random } from "./random.ts";
-import { Record, type Fault } from "./record.ts";
-import { Subject } from "./subject.ts";
+import { playAtRandom } from "./play.ts";
+import { points } from "./points/all.ts";
+import { Record } from "./record.ts";
+import { Runner } from "./runner.ts";
+import { unmountBelow } from "./small-disk.ts";
 
-const { values: flags } = parseArgs({
-  options: { minutes: { type: "string" }, rounds: { type: "string" }, seed: { type: "string" } },
+/** Random play after all points, minutes. */
+const PLAY_MINUTES = 3;
+/** Plays of each point without `--quick`. */
+const TIMES = 3;
+/** `--quick` begins no point after so long, so that it ends within ten minutes on a busy machine too. Milliseconds. */
+const QUICK_MS = 480_000;
+
+const flags = parsedFlags();
+const rounds = positive("rounds", flags.rounds);
+const minutes = positive("minutes", flags.minutes);
+const isPlay = flags.play === true || rounds !== undefined || minutes !== undefined;
+if (isPlay && (flags.quick || flags.list || flags.only !== undefined))
+  refuse("--play, --rounds and --minutes are random play, which knows no --quick, --only and --list");
+const chosen = points.filter(({ name, thorough }) =>
+  flags.only === undefined ? !(flags.quick && thorough) : flags.only.some((only) => pattern(only).test(name)),
+);
+if (chosen.length === 0) refuse(`no point matches ${flags.only?.join(" or ")}; --list shows them all`);
+if (flags.list) {
+  for (const { name, place, thorough } of chosen)
+    console.log(`${name.padEnd(44)}${place}${thorough ? ", not with --quick" : ""}`);
+  process.exit(0);
+}
+
+const seed = flags.seed ?? String(randomInt(1, 1_000_000));
+const record = new Record(seed);
+const dir = mkdtempSync(join(tmpdir(), "rouse-faults-"));
+const playDir = join(dir, "play");
+const runner = new Runner({
+  seed,
+  times: flags.quick ? 1 : TIMES,
+  dir,
+  limitMs: flags.quick ? QUICK_MS : Infinity,
 });
-const rounds = positive("rounds", flags.rounds) ?? Infinity;
-const minutes = positive("minutes", flags.minutes) ?? (flags.rounds === undefined ? 3 : Infinity);
-const record = new Record(flags.seed ?? String(randomInt(1, 1_000_000)));
-
-let kept = false;
-const stateDir = await mkdtemp(join(tmpdir(), "rouse-faults-"));
-// Every process of the system has inherited this, the machines too.
-const ownership = ["ROUSE_STATE", stateDir, stateDir] as const;
+// Every process of a system has inherited its folder, the machines too.
 guard({
-  end: () => endAll(...ownership),
+  end: () => [...runner.stateDirs, playDir].forEach((state) => endAll("ROUSE_STATE", state, state)),
   rest: () => {
-    if (record.violations.length > 0 && !kept) keep();
-    rmSync(stateDir, { recursive: true, force: true, maxRetries: 5 });
+    keep();
+    unmountBelow(dir);
+    rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
   },
 });
 
-console.log(`seed ${record.seed}`);
-let code = 1;
-try {
-  const own = await launch({
-    homeDir: defaultHome(),
-    stateDir,
-    edgePort: 0,
-    hostPort: 0,
-    // Short, so that wakes begin from every depth.
-    env: { ROUSE_RESIDENT_SECONDS: "2", ROUSE_PRESTARTED_SECONDS: "2" },
+console.log(`seed ${seed}`);
+let ended = false;
+if (isPlay) {
+  await playAtRandom(record, {
+    stateDir: playDir,
+    rounds: rounds ?? Infinity,
+    minutes: minutes ?? (rounds === undefined ? PLAY_MINUTES : Infinity),
   });
-  console.log(`playing on ${own.accelerator}`);
-  await play(own);
   record.print();
-  code = record.violations.length > 0 ? 1 : 0;
-} catch (fault) {
-  record.violation(`the run ended early: ${fault instanceof Error ? (fault.stack ?? fault.message) : String(fault)}`);
-  record.print();
-} finally {
-  if (code !== 0) keep();
-  await sweep(...ownership);
-  await rm(stateDir, { recursive: true, force: true });
+} else {
+  process.on("uncaughtException", (fault) => runner.blame(fault));
+  await runner.run(chosen);
+  const playsOn = !flags.quick && flags.only === undefined;
+  if (playsOn) {
+    await playAtRandom(record, { stateDir: playDir, rounds: Infinity, minutes: PLAY_MINUTES });
+    record.print();
+  }
+  console.log(runner.countLine(playsOn ? record.violations.length > 0 : null));
 }
-process.exit(code);
+ended = true;
+process.exit(isFaulty() ? 1 : 0);
 
+function isFaulty(): boolean {
+  return !ended || record.violations.length > 0 || runner.results.some(({ outcome }) => outcome === "FAILED");
+}
+
+/** Leave what explains a failure. Synchronous, for an exit. */
 function keep(): void {
-  kept = true;
-  console.error(`logs and calls are kept in ${record.keep(stateDir)}`);
-}
-
-async function play(own: System): Promise<void> {
-  const server = { url: own.url, apiKey: own.apiKey, accelerator: own.accelerator };
-  const subjects = await Promise.all(["one", "two"].map((name) => Subject.create(`faults-${name}`, server, record)));
-  const endsAt = Date.now() + minutes * 60_000;
-  for (let round = 1; round <= rounds && Date.now() < endsAt; round++) {
-    record.round = round;
-    for (const subject of subjects) {
-      subject.killedAt = null;
-      subject.pausedThisRound = false;
-    }
-    const before = { calls: record.calls.length, violations: record.violations.length };
-    const fault = await playRound(own, subjects, new Random(`${record.seed}/${round}`));
-    const usable = await Promise.all(subjects.map((subject) => checkSubject(subject, record)));
-    await checkProcesses(stateDir, subjects, record);
-    const found = record.violations.length - before.violations;
-    const calls = record.calls.slice(before.calls);
-    console.log(
-      `${String(round).padStart(4)}  ${fault.kind.padEnd(5)} ${fault.target.padEnd(11)} ${fault.during.padEnd(9)} ` +
-        `${calls.length} calls, ${calls.filter((call) => call.outcome !== "ok").length} failed  ${found === 0 ? "ok" : `${found} VIOLATIONS`}`,
-    );
-    if (usable.includes(false)) {
-      console.log("the run ends here: a sandbox is not usable any more");
-      return;
-    }
+  if (!isFaulty()) return;
+  const folder = mkdtempSync(join(tmpdir(), "rouse-faults-kept-"));
+  writeFileSync(join(folder, "points.json"), JSON.stringify(runner.results, null, 2));
+  for (const state of runner.stateDirs) {
+    const to = join(folder, state.slice(dir.length + 1));
+    mkdirSync(to);
+    for (const log of ["host.log", "edge.log"])
+      if (existsSync(join(state, log))) copyFileSync(join(state, log), join(to, log));
   }
+  if (existsSync(playDir)) record.keep(playDir, folder);
+  console.error(`logs are kept in ${folder}`);
 }
 
-/** Users at work, a kill among it, and its end; at the return nothing is under way. */
-async function playRound(own: System, subjects: readonly Subject[], random: Random): Promise<Fault> {
-  const stop = new AbortController();
-  const actors = subjects.flatMap((subject) => {
-    const actor = (name: string, act: (random: Random) => Promise<unknown>) =>
-      repeat(subject, stop.signal, new Random(`${record.seed}/${record.round}/${subject.name}/${name}`), act);
-    return [
-      actor("work", (draws) => subject.work(draws)),
-      actor("change", (draws) => subject.change(draws)),
-      actor("visit", () => subject.visit()),
-    ];
-  });
+function parsedFlags() {
   try {
-    await delay(random.int(300, 2500));
-    const target = subjects[random.int(0, subjects.length - 1)];
-    if (!target) throw new Error("there is no sandbox");
-    const fault = await strike(own, target, random);
-    await delay(random.int(300, 1500));
-    return fault;
-  } finally {
-    stop.abort();
-    await Promise.all(actors);
+    const { values } = parseArgs({
+      options: {
+        seed: { type: "string" },
+        quick: { type: "boolean" },
+        only: { type: "string", multiple: true },
+        list: { type: "boolean" },
+        play: { type: "boolean" },
+        rounds: { type: "string" },
+        minutes: { type: "string" },
+      },
+    });
+    return values;
+  } catch (fault) {
+    return refuse(fault instanceof Error ? fault.message : String(fault));
   }
 }
 
-async function repeat(
-  subject: Subject,
-  signal: AbortSignal,
-  random: Random,
-  act: (random: Random) => Promise<unknown>,
-): Promise<void> {
-  while (!signal.aborted) {
-    if (!subject.held) await act(random);
-    await delay(random.int(5, 250));
-  }
-}
-
-/** Kill one thing at a moment of the seed's choice, and start again what does not come back by itself. */
-async function strike(own: System, target: Subject, random: Random): Promise<Fault> {
-  const kind = random.weighted({ host: 4, edge: 2, qemu: 4 });
-  const during = random.weighted({ "any time": 3, pause: 3, wake: 4 });
-  const downMs = random.int(0, 1500);
-  let aimed: Promise<unknown> = Promise.resolve();
-  if (during !== "any time") {
-    target.held = true;
-    while (target.busy) await delay(5);
-    if (during === "wake") {
-      await target.act("pause");
-      // Long enough for other depths of sleep, and for a clock that is not set again to be seen.
-      await delay(random.int(1200, 5000));
-    } else {
-      await target.act("wake");
-    }
-    aimed = target.act(during);
-  }
-  await delay(random.int(0, 80));
-  let { name } = target;
-  try {
-    if (kind === "qemu") {
-      let machine = (await machineProcesses(stateDir)).find((one) => one.id === target.id);
-      if (!machine) {
-        await aimed;
-        await target.attempt("exec", () => target.direct.exec("true"));
-        machine = (await machineProcesses(stateDir)).find((one) => one.id === target.id);
-      }
-      if (!machine) throw new Error(`${target.name} has no QEMU process`);
-      target.killedAt = Date.now();
-      // A sleeper's process may end by itself in this very moment.
-      signalAll([{ pid: machine.pid, command: "" }], "SIGKILL");
-      return noteFault({ kind, during, target: name, upAt: Date.now() });
-    }
-    name = kind === "host" ? "host agent" : "edge";
-    const fault = noteFault({ kind, during, target: name, upAt: null });
-    const part = kind === "host" ? own.host : own.edge;
-    await part.kill();
-    target.held = false;
-    await delay(downMs);
-    await part.start();
-    fault.upAt = Date.now();
-    return fault;
-  } finally {
-    target.held = false;
-    await aimed;
-  }
-}
-
-function noteFault(fault: Omit<Fault, "round" | "killedAt">): Fault {
-  const noted = { ...fault, round: record.round, killedAt: Date.now() };
-  record.faults.push(noted);
-  return noted;
+/** A part of a name; `*` stands for anything. */
+function pattern(text: string): RegExp {
+  return new RegExp(text.replaceAll(/[.+?^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*"));
 }
 
 function positive(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const value = Number(text);
-  if (!(value > 0)) {
-    console.error(`--${name} is ${JSON.stringify(text)}; it must be a number above 0`);
-    process.exit(2);
-  }
-  return value;
+  return value > 0 ? value : refuse(`--${name} is ${JSON.stringify(text)}; it must be a number above 0`);
+}
+
+function refuse(why: string): never {
+  console.error(why);
+  process.exit(2);
 }

@@ -1,6 +1,5 @@
 /** What happened: faults, calls, errors, violations; and how it is told at the end. */
-import { closeSync, existsSync, fstatSync, mkdtempSync, openSync, readSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, existsSync, fstatSync, openSync, readSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 export type FaultKind = "host" | "edge" | "qemu";
@@ -81,16 +80,14 @@ export class Record {
     console.log(JSON.stringify({ seed, faults: faults.length, actions: calls.length, violations: violations.length }));
   }
 
-  /** Keep what explains a violation; answers the folder. Synchronous, for an exit. */
-  keep(stateDir: string): string {
-    const folder = mkdtempSync(join(tmpdir(), "rouse-faults-kept-"));
+  /** Keep in a folder what explains a violation. Synchronous, for an exit. */
+  keep(stateDir: string, folder: string): void {
     const rows = (list: readonly object[]) => list.map((one) => `${JSON.stringify(one)}\n`).join("");
     writeFileSync(join(folder, "faults.jsonl"), rows(this.faults));
     writeFileSync(join(folder, "calls.jsonl"), rows(this.calls));
     writeFileSync(join(folder, "violations.txt"), this.violations.join("\n"));
     for (const name of ["host.log", "edge.log"])
       writeFileSync(join(folder, name), tail(join(stateDir, name), LOG_TAIL_BYTES));
-    return folder;
   }
 }
 
