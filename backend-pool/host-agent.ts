@@ -14,6 +14,7 @@ import { HostLease } from "./machine/host-lease.ts";
 import { Fence } from "./machine/fence.ts";
 import { roomBelow } from "./machine/room.ts";
 import { Warden } from "./machine/warden.ts";
+import { EdgeClock } from "./report/edge-clock.ts";
 import { Meter } from "./report/meter.ts";
 import { Metering } from "./report/metering.ts";
 import { Reporter } from "./report/reporter.ts";
@@ -45,6 +46,7 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   const metering = new Metering(machines, driver, meter);
   await machines.reclaim();
 
+  const edgeClock = new EdgeClock();
   let url = "";
   const heartbeat = async (): Promise<Heartbeat> => {
     const all = machines.list();
@@ -63,7 +65,10 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
     };
   };
   const { hostKey, controlSecret, ticketSecret, edgeUrl, usageSeconds } = config;
-  const server = await hostServer({ machines, controlSecret, ticketSecret, about: heartbeat });
+  const server = await hostServer({
+    ...{ machines, controlSecret, ticketSecret, about: heartbeat },
+    now: () => edgeClock.now(),
+  });
   server.listen(config.listen.port, config.listen.host);
   await once(server, "listening");
   url = config.hostUrl ?? `http://${config.listen.host}:${(server.address() as AddressInfo).port}`;
@@ -73,7 +78,7 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   await warden?.watch();
   const fence = new Fence(lease, machines, (id) => reporter.fateOf(id));
   const reporter = new Reporter({
-    ...{ edgeUrl, hostKey, machines, heartbeat, meter, metering, usageSeconds, lease, fence },
+    ...{ edgeUrl, hostKey, machines, heartbeat, meter, metering, usageSeconds, lease, fence, edgeClock },
     onBeat: () => void warden?.watch(),
   });
   await reporter.start();

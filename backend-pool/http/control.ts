@@ -62,7 +62,7 @@ export class Control {
       case "PUT":
         return answer(res, await this.#machines.create(id, parseOrFail(CreateMachine, await jsonBody(req))));
       case "DELETE":
-        await this.#machines.destroy(id);
+        await this.#machines.destroy(id, generationOf(req.url));
         return answer(res, { id, deleted: true });
       default:
         throw new RouseFailure("method_not_allowed", `${req.method} does not apply to a machine.`);
@@ -85,6 +85,12 @@ export class Control {
         return this.#machines.settle(id, parseOrFail(SettleMachine, body).depth);
     }
   }
+}
+
+/** `?generation=N` of a removal; undefined, any, without it. */
+function generationOf(url: string | undefined): number | undefined {
+  const text = new URL(url ?? "/", "http://host").searchParams.get("generation");
+  return text !== null && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
 async function jsonBody(req: IncomingMessage): Promise<unknown> {

@@ -14,12 +14,14 @@ export interface HostServerOptions {
   /** Signs tickets for this host. */
   readonly ticketSecret: string;
   readonly about: () => Promise<object>;
+  /** The edge's clock, Unix milliseconds; this host's own unless given. */
+  readonly now?: () => number;
 }
 
 export async function hostServer(options: HostServerOptions): Promise<Server> {
   const revocations = new Revocations();
   const control = new Control(options.machines, revocations, options.controlSecret, options.about);
-  const tunnel = await Tunnel.open(options.machines, revocations, options.ticketSecret);
+  const tunnel = await Tunnel.open(options.machines, revocations, options.ticketSecret, options.now ?? Date.now);
   const server = createServer({ keepAliveTimeout: 60_000, requestTimeout: 0, headersTimeout: 30_000 }, (req, res) => {
     const handled = req.url?.startsWith("/m/") ? tunnel.request(req, res) : control.request(req, res);
     handled.catch((fault: unknown) => refuse(req, res, fault));

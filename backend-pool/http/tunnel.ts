@@ -51,17 +51,25 @@ export class Tunnel {
   readonly #machines: Machines;
   readonly #revocations: Revocations;
   readonly #key: SigningKey;
+  readonly #now: () => number;
   readonly #tickets = new Map<string, Ticket>();
   readonly #kept = new Agent({ keepAlive: true, timeout: IDLE_CONNECTION_MS, maxFreeSockets: 256, scheduling: "lifo" });
 
-  private constructor(machines: Machines, revocations: Revocations, key: SigningKey) {
+  private constructor(machines: Machines, revocations: Revocations, key: SigningKey, now: () => number) {
     this.#machines = machines;
     this.#revocations = revocations;
     this.#key = key;
+    this.#now = now;
   }
 
-  static async open(machines: Machines, revocations: Revocations, ticketSecret: string): Promise<Tunnel> {
-    return new Tunnel(machines, revocations, await signingKey(ticketSecret, "ticket"));
+  /** @param now the edge's clock, Unix milliseconds */
+  static async open(
+    machines: Machines,
+    revocations: Revocations,
+    ticketSecret: string,
+    now: () => number,
+  ): Promise<Tunnel> {
+    return new Tunnel(machines, revocations, await signingKey(ticketSecret, "ticket"), now);
   }
 
   async request(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -148,8 +156,8 @@ export class Tunnel {
 
   async #ticket(text: string): Promise<Ticket | null> {
     const known = this.#tickets.get(text);
-    if (known) return known.e > Date.now() ? known : null;
-    const ticket = await verify(this.#key, Ticket, text, Date.now());
+    if (known) return known.e > this.#now() ? known : null;
+    const ticket = await verify(this.#key, Ticket, text, this.#now());
     if (ticket) {
       if (this.#tickets.size >= TICKETS_KEPT) this.#tickets.clear();
       this.#tickets.set(text, ticket);

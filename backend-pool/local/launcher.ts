@@ -76,6 +76,8 @@ export class Part {
       detached: true,
     });
     this.#child = child;
+    // A full disk must not end the system because its log can't grow.
+    log.on("error", () => child.stderr.resume());
     child.stderr.pipe(log);
     // People watch the first start; after it the log file is the place.
     const show = (chunk: Buffer) => process.stderr.write(chunk.toString().replace(/^\{.*\}\n/gm, ""));

@@ -91,10 +91,21 @@ export abstract class MachineBook extends EventEmitter<MachinesEvents> {
     return run;
   }
 
-  /** Note what is true now, before anything is built on it. */
+  /**
+   * Note what is intended, before it is done, or what is true now. An intention that can't be noted is none; what is true
+   * is true all the same, and a host agent that starts finds it out by itself.
+   */
   protected commit(held: Held, change: Partial<JournalRow>): void {
-    held.row = { ...held.row, ...change };
-    this.journal.put(held.row);
-    this.emit("state", held.row);
+    const next = { ...held.row, ...change };
+    try {
+      this.journal.put(next);
+    } catch (fault) {
+      if (change.state !== undefined && intentions.has(change.state)) throw fault;
+      process.stderr.write(`${JSON.stringify({ level: "error", id: next.id, fault: `journal: ${String(fault)}` })}\n`);
+    }
+    held.row = next;
+    this.emit("state", next);
   }
 }
+
+const intentions: ReadonlySet<JournalRow["state"]> = new Set(["creating", "waking", "pausing"]);

@@ -33,6 +33,7 @@ import {
   type SleepPolicy,
 } from "./held.ts";
 import { MachineBook } from "./book.ts";
+import { reclaimed } from "./reclaim.ts";
 import type { Room } from "./room.ts";
 
 export class Machines extends MachineBook {
@@ -67,26 +68,17 @@ export class Machines extends MachineBook {
     for (const row of this.journal.all()) {
       const held = this.hold(row);
       const actual = await this.#driver.adopt(row.id, { hostname: row.hostname });
-      held.depth = actual.depth;
-      if (!actual.exists) {
+      const found = reclaimed(row, actual);
+      if (!found) {
         this.drop(held);
         continue;
       }
+      held.depth = actual.depth;
       held.env = null;
       held.frozen = actual.frozen === true;
-      if (held.frozen) {
-        this.commit(held, { state: "running" });
-      } else if (actual.running) {
-        this.commit(held, { state: "running" });
-        held.idle.start();
-      } else if (actual.memory === "saved") {
-        this.commit(held, { state: "paused" });
-        this.#scheduleSettle(held);
-      } else if (row.state !== "stopped") {
-        // It ran when this host agent last looked, or a step was under way that used up its RAM.
-        const reason: StopReason = row.state === "creating" ? "startup_failed" : "vm_crashed";
-        this.commit(held, { state: "stopped", endReason: reason, ...news(row, { type: "ended", reason }) });
-      }
+      this.commit(held, found.change);
+      if (found.next === "watch") held.idle.start();
+      if (found.next === "settle") this.#scheduleSettle(held);
     }
     // Files without a row: a creation that never got as far as its first commit, or a deletion's rest.
     for (const id of await this.#driver.list()) if (!this.held.has(id)) await this.#driver.destroy(id);
@@ -95,6 +87,8 @@ export class Machines extends MachineBook {
 
   async create(id: string, request: CreateMachine): Promise<Machine> {
     this.#mustBeFresh(request.session);
+    if (request.generation <= this.journal.removed(id))
+      throw new RouseFailure("sandbox_gone", "The machine was removed; this call is late.");
     const existing = this.held.get(id);
     const isNew = !existing;
     const held =
@@ -107,6 +101,7 @@ export class Machines extends MachineBook {
         shape: request.shape,
         hostname: request.hostname,
         idlePauseSeconds: request.idlePauseSeconds,
+        endedGeneration: 0,
         memoryRestored: true,
         endReason: null,
         lastActiveAt: Date.now(),
@@ -196,7 +191,10 @@ export class Machines extends MachineBook {
       await this.#cut(held);
       await this.#driver.stop(id);
       held.depth = null;
-      this.commit(held, { state: "stopped", endReason: null, pendingEvent: null });
+      // A call to begin that run, or one before it, may still be on its way.
+      const over = Math.max(generation, held.row.generation);
+      const ended = { generation: over, endedGeneration: over };
+      this.commit(held, { state: "stopped", endReason: null, pendingEvent: null, ...ended });
     });
   }
 
@@ -216,8 +214,10 @@ export class Machines extends MachineBook {
     return this.act(held, "settle", () => this.#settle(held, depth));
   }
 
-  async destroy(id: string): Promise<void> {
+  /** @param generation the newest that the edge knows of: a call to make the machine again must be newer */
+  async destroy(id: string, generation = Number.MAX_SAFE_INTEGER): Promise<void> {
     const held = this.held.get(id);
+    this.journal.noteRemoved(id, generation);
     if (!held) return this.#driver.destroy(id);
     await this.act(held, "destroy", async () => {
       clearTimeout(held.settleTimer);
@@ -352,23 +352,19 @@ export class Machines extends MachineBook {
         this.commit(held, { state: "running" });
         held.idle.start();
       } else if (actual.memory === "none") {
-        this.commit(held, {
-          state: "stopped",
-          endReason: "vm_crashed",
-          ...news(held.row, { type: "ended", reason: "vm_crashed" }),
-        });
-        this.emit("news");
+        this.#ended(held, "vm_crashed");
       }
       throw asFailure(fault, "pause_failed");
     }
     held.depth = "resident";
-    this.commit(held, { state: "paused", pendingEvent: null });
+    this.commit(held, { state: "paused", endedGeneration: held.row.generation, pendingEvent: null });
     this.#scheduleSettle(held);
   }
 
   /** Whether that run is under way already. @throws RouseFailure where it is over, or this host may run nothing */
   async #runs(held: Held, { generation, session }: RunMachine): Promise<boolean> {
     refuseStale(held, generation);
+    if (generation <= held.row.endedGeneration) throw conflict(held, "begin that generation again of");
     this.#mustBeFresh(session);
     if (held.row.state !== "running" || held.row.generation !== generation) return false;
     if (held.frozen) await this.#thaw(held);
@@ -407,7 +403,14 @@ export class Machines extends MachineBook {
     held.env = null;
     // A machine that slept all along lost nothing.
     if ((await this.#driver.inspect(held.row.id)).memory === "saved") return;
-    this.commit(held, { state: "stopped", endReason: reason, ...news(held.row, { type: "ended", reason }) });
+    this.#ended(held, reason);
+  }
+
+  /** The run is over by itself, and its RAM with it. */
+  #ended(held: Held, reason: StopReason): void {
+    const { row } = held;
+    const ended = { state: "stopped", endReason: reason, endedGeneration: row.generation } as const;
+    this.commit(held, { ...ended, ...news(row, { type: "ended", reason }) });
     this.emit("news");
   }
 
@@ -432,13 +435,8 @@ export class Machines extends MachineBook {
     await this.#cut(held);
     held.answered.clear();
     held.env = null;
-    this.commit(held, {
-      state: "stopped",
-      endReason: "vm_crashed",
-      ...news(held.row, { type: "ended", reason: "vm_crashed" }),
-    });
+    this.#ended(held, "vm_crashed");
     this.emit("action", { action: "ended", id, generation: held.row.generation, ms: 0, outcome: "vm_crashed" });
-    this.emit("news");
   }
 
   /** A run is intended: noted before anything is done for it. */

@@ -13,6 +13,7 @@ import type { HostLease } from "../machine/host-lease.ts";
 import type { Machines } from "../machine/machines.ts";
 import type { UsageRow } from "../store/usage.ts";
 import { REST_REPORT_MS, type Meter } from "./meter.ts";
+import type { EdgeClock } from "./edge-clock.ts";
 import type { Metering } from "./metering.ts";
 
 const HEARTBEAT_MS = 5000;
@@ -31,6 +32,7 @@ export interface ReporterOptions {
   readonly heartbeat: () => Promise<Heartbeat>;
   readonly lease: HostLease;
   readonly fence: Fence;
+  readonly edgeClock: EdgeClock;
   /** Called before each heartbeat. */
   readonly onBeat: () => void;
 }
@@ -101,9 +103,11 @@ export class Reporter {
     const beat = await heartbeat();
     await metering.sample();
     const sentAt = lease.now();
+    const sentBy = Date.now();
     const { body } = await this.#post(`/internal/hosts/${beat.hostId}/heartbeat`, beat);
     const taken = HeartbeatTaken.safeParse(body);
     if (!taken.success) return false;
+    this.#options.edgeClock.heard(taken.data.now, sentBy, Date.now());
     await fence.renewed(sentAt, taken.data.leaseSeconds);
     meter.answered();
     if (performance.now() >= this.#usageAt) await this.sendUsage();

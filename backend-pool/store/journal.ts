@@ -13,6 +13,8 @@ export const JournalRow = z.object({
   shape: Shape,
   hostname: z.string(),
   idlePauseSeconds: z.int(),
+  /** The newest run that is over: a call to begin it, or an older one, is late. */
+  endedGeneration: z.int().default(0),
   /** How the last run began. */
   memoryRestored: z.boolean(),
   endReason: StopReason.nullable(),
@@ -24,12 +26,18 @@ export const JournalRow = z.object({
 });
 export type JournalRow = z.infer<typeof JournalRow>;
 
+/** Longer than any message can be late, milliseconds. */
+const REMOVED_KEPT_MS = 7 * 86_400_000;
+
 export class Journal {
   readonly #db: DatabaseSync;
 
   constructor(path: string) {
     this.#db = openDatabase(path);
-    this.#db.exec("CREATE TABLE IF NOT EXISTS machines (id TEXT PRIMARY KEY, row TEXT NOT NULL) STRICT");
+    this.#db.exec(`
+      CREATE TABLE IF NOT EXISTS machines (id TEXT PRIMARY KEY, row TEXT NOT NULL) STRICT;
+      CREATE TABLE IF NOT EXISTS removed (id TEXT PRIMARY KEY, generation INTEGER NOT NULL, at INTEGER NOT NULL) STRICT;
+    `);
   }
 
   put(row: JournalRow): void {
@@ -40,6 +48,24 @@ export class Journal {
 
   remove(id: string): void {
     this.#db.prepare("DELETE FROM machines WHERE id = ?").run(id);
+  }
+
+  /** The machine was removed: a call to make it that is of that generation, or older, is late. */
+  noteRemoved(id: string, generation: number): void {
+    const now = Date.now();
+    this.#db
+      .prepare(
+        `INSERT INTO removed (id, generation, at) VALUES (?, ?, ?)
+         ON CONFLICT (id) DO UPDATE SET generation = MAX(generation, excluded.generation), at = excluded.at`,
+      )
+      .run(id, generation, now);
+    this.#db.prepare("DELETE FROM removed WHERE at < ?").run(now - REMOVED_KEPT_MS);
+  }
+
+  /** The newest generation of a machine that was removed; 0 for one that never was. */
+  removed(id: string): number {
+    const row = this.#db.prepare("SELECT generation FROM removed WHERE id = ?").get(id);
+    return row ? Number(row["generation"]) : 0;
   }
 
   all(): JournalRow[] {

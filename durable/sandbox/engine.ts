@@ -89,9 +89,9 @@ export class Engine {
 
   /** A machine that is given up for good is removed when its host is back. */
   #givenUp(record: SandboxRecord): SandboxRecord {
-    const { state, run } = record.life;
+    const { state, run, generation } = record.life;
     if (!record.host || !(state === "deleted" || (state === "starting" && run === "create"))) return record;
-    this.#purges.add(record.id, record.host, Date.now());
+    this.#purges.add(record.id, generation, record.host, Date.now());
     this.timers.set("purges", this.#purges.dueAt());
     return state === "deleted" ? record : { ...record, host: null };
   }

@@ -57,8 +57,10 @@ export class HostClient {
     return this.#machine(host, "GET", hostPaths.machine(id), undefined, LIMIT_MS.get, signal);
   }
 
-  async destroy(host: HostAddress, id: string, signal: AbortSignal): Promise<HostAnswer<null>> {
-    const answer = await this.#call(host, "DELETE", hostPaths.machine(id), undefined, LIMIT_MS.destroy, signal);
+  /** @param generation the newest there was: the host makes no machine of it, or of an older one, again */
+  async destroy(host: HostAddress, id: string, generation: number, signal: AbortSignal): Promise<HostAnswer<null>> {
+    const path = `${hostPaths.machine(id)}?generation=${generation}`;
+    const answer = await this.#call(host, "DELETE", path, undefined, LIMIT_MS.destroy, signal);
     return answer.ok ? { ok: true, value: null } : answer;
   }
 

@@ -385,6 +385,8 @@ const table: Table = {
   paused: {
     pausing: (life, event, now) => toPaused(life, event.reason ?? reasonOf(life), now, event.lastActiveAt),
     running: (life, event, now) => toPaused(life, event.reason ?? "requested", now, event.lastActiveAt),
+    // Somebody still waits for it to run.
+    resuming: (life, _event, now) => resume({ ...life, pausedAt: now }, now),
   },
   pauseRefused: {
     // Asked outright meanwhile: the pause goes on, and is driven again without the condition.

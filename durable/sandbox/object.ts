@@ -30,7 +30,7 @@ import { ANSWERS_KEPT_MS, Engine, urlParts } from "./engine.ts";
 import { activeHolds, idleSeconds } from "./holds.ts";
 import { fateOf, isLive, isTransitional, type LifeEvent } from "./lifecycle.ts";
 import { Previews, type PreviewResult } from "./previews.ts";
-import { newRecord, toDeleted, toSandbox, type CreateTerms, type SandboxRecord } from "./record.ts";
+import { identityOf, newRecord, toDeleted, toSandbox, type CreateTerms, type SandboxRecord } from "./record.ts";
 import { Routing, type Found } from "./routing.ts";
 import type { SandboxStore } from "./store.ts";
 
@@ -181,19 +181,27 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   async pause(change: Change): Promise<SandboxAnswer> {
-    return this.#once(change, async (record) => {
-      await this.#turn(record, ["starting", "resuming"], change.holdMs);
-      return this.#ask(record.id, { type: "pause", reason: "requested" }, "paused", change.holdMs);
-    });
+    return this.#once(
+      change,
+      async (record) => {
+        await this.#turn(record, ["starting", "resuming"], change.holdMs);
+        return this.#ask(record.id, { type: "pause", reason: "requested" }, "paused", change.holdMs);
+      },
+      "paused",
+    );
   }
 
   async wake(leaseSeconds: number | undefined, change: Change): Promise<SandboxAnswer> {
-    return this.#once(change, async (record) => {
-      if (record.life.state === "running")
-        return refuse("not_paused", "The sandbox is running.", { state: record.life.state });
-      const event = { type: "wake", ...(leaseSeconds === undefined ? {} : { leaseSeconds }) } as const;
-      return this.#ask(record.id, event, "running", change.holdMs);
-    });
+    return this.#once(
+      change,
+      async (record) => {
+        if (record.life.state === "running")
+          return refuse("not_paused", "The sandbox is running.", { state: record.life.state });
+        const event = { type: "wake", ...(leaseSeconds === undefined ? {} : { leaseSeconds }) } as const;
+        return this.#ask(record.id, event, "running", change.holdMs);
+      },
+      "running",
+    );
   }
 
   async extend(seconds: number, change: Change): Promise<SandboxAnswer> {
@@ -224,21 +232,29 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   async stop(change: Change): Promise<SandboxAnswer> {
-    return this.#once(change, (record) => this.#ask(record.id, { type: "stop" }, "stopped", change.holdMs));
+    return this.#once(change, (record) => this.#ask(record.id, { type: "stop" }, "stopped", change.holdMs), "stopped");
   }
 
   async restart(change: Change): Promise<SandboxAnswer> {
-    return this.#once(change, async (record) => {
-      await this.#turn(record, ["pausing", "stopping"], change.holdMs);
-      return this.#ask(record.id, { type: "restart" }, "running", change.holdMs);
-    });
+    return this.#once(
+      change,
+      async (record) => {
+        await this.#turn(record, ["pausing", "stopping"], change.holdMs);
+        return this.#ask(record.id, { type: "restart" }, "running", change.holdMs);
+      },
+      "running",
+    );
   }
 
   async recover(change: Change): Promise<SandboxAnswer> {
-    return this.#once(change, async (record) => {
-      await this.#turn(record, ["stopping"], change.holdMs);
-      return this.#ask(record.id, { type: "recover" }, "running", change.holdMs);
-    });
+    return this.#once(
+      change,
+      async (record) => {
+        await this.#turn(record, ["stopping"], change.holdMs);
+        return this.#ask(record.id, { type: "recover" }, "running", change.holdMs);
+      },
+      "running",
+    );
   }
 
   async undelete(change: Change): Promise<SandboxAnswer> {
@@ -409,7 +425,11 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   /** Run a change once per Idempotency-Key; a repeated one gets the first one's answer. */
-  async #once(change: Change, act: (record: SandboxRecord) => Promise<SandboxAnswer>): Promise<SandboxAnswer> {
+  async #once(
+    change: Change,
+    act: (record: SandboxRecord) => Promise<SandboxAnswer>,
+    goal?: SandboxState,
+  ): Promise<SandboxAnswer> {
     const found = this.#find(change.id);
     if (!found.ok) return found;
     const { store, record } = found;
@@ -419,7 +439,9 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     if (known) {
       if (known.fingerprint !== change.fingerprint)
         return refuse("idempotency_key_reused", "The Idempotency-Key was used for another request.");
-      if (known.answer !== null) return replayed(JSON.parse(known.answer) as SandboxAnswer);
+      // It was begun and no host answered then; it goes on by itself, so that it must not be begun again.
+      if (known.answer === GOES_ON && goal) return replayed(await this.#settle(record.id, goal, change.holdMs));
+      if (known.answer !== null && known.answer !== GOES_ON) return replayed(JSON.parse(known.answer) as SandboxAnswer);
       const first = this.#underWay.get(key);
       if (first) return replayed(await first);
     }
@@ -429,6 +451,8 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     try {
       const answer = await work;
       if (answer.ok) this.#remember(store, key, change.fingerprint, record.id, answer);
+      else if (goal && store.record()?.id === record.id && isTransitional(store.record()?.life.state ?? "deleted"))
+        this.#remember(store, key, change.fingerprint, record.id, GOES_ON);
       else store.removeAnswer(key);
       return answer;
     } finally {
@@ -441,10 +465,11 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     key: string,
     fingerprint: string,
     sandboxId: string,
-    answer: SandboxAnswer | null,
+    answer: SandboxAnswer | typeof GOES_ON | null,
   ): void {
     const now = Date.now();
-    store.saveAnswer(key, { fingerprint, sandboxId, answer: answer && JSON.stringify(answer), createdAt: now });
+    const text = typeof answer === "string" ? answer : answer && JSON.stringify(answer);
+    store.saveAnswer(key, { fingerprint, sandboxId, answer: text, createdAt: now });
     this.#engine.timers.atLatest("answers", now + ANSWERS_KEPT_MS);
     this.#engine.timers.arm();
   }
@@ -462,16 +487,12 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 }
 
+/** Stands for the answer of a change that was begun and is not done. */
+const GOES_ON = "goes on";
 const notFound = refuse("not_found", "There is no such sandbox.");
 const gone = refuse("sandbox_gone", "The sandbox was deleted.");
 const hostUnavailable: Failure = { code: "host_unavailable", message: "The host does not answer.", retryAfterMs: 1000 };
 
 function replayed(answer: SandboxAnswer): SandboxAnswer {
   return answer.ok ? { ok: true, sandbox: { ...answer.sandbox, replayed: true } } : answer;
-}
-
-function identityOf(name: string | undefined): { account: string; label: string } {
-  const [account, label] = name?.split("/") ?? [];
-  if (!account || !label) throw new Error("a sandbox's object is addressed by account and label");
-  return { account, label };
 }

@@ -11,6 +11,8 @@ interface Remains {
   readonly url: string;
   readonly since: number;
   readonly attempts: number;
+  /** The newest that was begun there. */
+  readonly generation: number;
 }
 
 const FIRST_TRY_MS = 5000;
@@ -27,10 +29,10 @@ export class Purges {
     this.#client = client;
   }
 
-  add(id: string, host: HostAddress, now: number): void {
+  add(id: string, generation: number, host: HostAddress, now: number): void {
     this.#sql.exec(
-      "INSERT OR REPLACE INTO purges (id, host_id, url, since, attempts, due_at) VALUES (?, ?, ?, ?, 0, ?)",
-      ...[id, host.id, host.url, now, now + FIRST_TRY_MS],
+      "INSERT OR REPLACE INTO purges (id, generation, host_id, url, since, attempts, due_at) VALUES (?, ?, ?, ?, ?, 0, ?)",
+      ...[id, generation, host.id, host.url, now, now + FIRST_TRY_MS],
     );
   }
 
@@ -51,18 +53,18 @@ export class Purges {
   /** Try what is due. */
   async run(board: Board, now: number): Promise<void> {
     const due = this.#sql
-      .exec<{ id: string; hostId: string; url: string; since: number; attempts: number }>(
-        "SELECT id, host_id AS hostId, url, since, attempts FROM purges WHERE due_at <= ?",
+      .exec<{ id: string; generation: number; hostId: string; url: string; since: number; attempts: number }>(
+        "SELECT id, generation, host_id AS hostId, url, since, attempts FROM purges WHERE due_at <= ?",
         now,
       )
       .toArray();
     await Promise.all(due.map((remains) => this.#try(remains, board, now)));
   }
 
-  async #try({ id, hostId, url, since, attempts }: Remains, board: Board, now: number): Promise<void> {
+  async #try({ id, generation, hostId, url, since, attempts }: Remains, board: Board, now: number): Promise<void> {
     // It may be back under another address.
     const host = { id: hostId, url: board.hosts.find((one) => one.hostId === hostId)?.url ?? url };
-    const answer = await this.#client.destroy(host, id, new AbortController().signal);
+    const answer = await this.#client.destroy(host, id, generation, new AbortController().signal);
     if (answer.ok || answer.failure.code === "not_found" || now - since > KEPT_MS) return this.drop(id, hostId);
     const dueAt = now + Math.min(LONGEST_MS, FIRST_TRY_MS * 2 ** Math.min(attempts, 20));
     this.#sql.exec(

@@ -164,3 +164,10 @@ export function iso(ms: number): string {
 function isoOrNull(ms: number | null): string | null {
   return ms === null ? null : iso(ms);
 }
+
+/** What an object's name says of it. */
+export function identityOf(name: string | undefined): { account: string; label: string } {
+  const [account, label] = name?.split("/") ?? [];
+  if (!account || !label) throw new Error("a sandbox's object is addressed by account and label");
+  return { account, label };
+}

@@ -45,6 +45,7 @@ export const migrations: readonly Migration[] = [
     sql: `
       CREATE TABLE purges (
         id TEXT NOT NULL,
+        generation INTEGER NOT NULL,
         host_id TEXT NOT NULL,
         url TEXT NOT NULL,
         since INTEGER NOT NULL,

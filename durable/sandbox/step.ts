@@ -15,7 +15,7 @@ export async function runStep(
 ): Promise<LifeEvent> {
   const { id, life } = record;
   if (life.state === "deleted") {
-    const answer = await client.destroy(host, id, signal);
+    const answer = await client.destroy(host, id, life.generation, signal);
     return answer.ok || answer.failure.code === "not_found" ? { type: "purged" } : unreachable(record, answer.failure);
   }
   const answer = await call(client, host, record, signal);
@@ -100,6 +100,9 @@ async function refused(
       ? { type: "pauseRefused", generation }
       : { type: "pauseFailed", generation, failure: named(failure, "pause_failed") };
   }
+  // That run came and went while its beginning was still being asked for: its host has put it to sleep since.
+  if (current && life.state === "resuming" && machine.state === "paused" && failure.code === "conflict")
+    return { type: "paused", generation };
   if (starting && (machine.state === "paused" || machine.state === "stopped" || !current)) {
     const code = life.state === "resuming" ? "wake_failed" : "start_failed";
     return {

@@ -169,7 +169,12 @@ export type MachineEvent = z.infer<typeof MachineEvent>;
 export const Revoke = z.object({ keyIds: z.array(z.string().max(64)).max(1000) });
 
 /** Answer to a heartbeat: how long the host may run machines from when it sent it (`host-lease.ts`). */
-export const HeartbeatTaken = z.object({ ok: z.literal(true), leaseSeconds: z.number().positive() });
+export const HeartbeatTaken = z.object({
+  ok: z.literal(true),
+  leaseSeconds: z.number().positive(),
+  /** The edge's clock, Unix milliseconds: tickets end by it. */
+  now: z.number().optional(),
+});
 
 /** What becomes of a frozen run: it goes on, it is put to sleep with its RAM, or it has been given up and ends. */
 export const frozenFates = ["run", "sleep", "end"] as const;

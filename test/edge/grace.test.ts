@@ -96,3 +96,16 @@ it("recover runs again from RAM where there is some, and else from disk", async 
   await call("DELETE", `/v1/sandboxes/${id}`);
   expect((await recover(id)).body.error.code).toBe("sandbox_gone");
 });
+
+it("a restart that no host answered at first is not begun twice under one key", async () => {
+  const { id, name } = await created();
+  const headers = { "idempotency-key": `restart-${name}` };
+  const restart = () => ask("POST", `/v1/sandboxes/${id}:restart`, {}, headers);
+  await fake.plan({ label: name, action: "boot", drop: "before" });
+  expect((await restart()).body.error.code).toBe("host_unavailable");
+  await evictDurableObject(stubOf(name));
+  const again = await eventually(restart, ({ status }) => status === 200);
+  expect(again.body).toMatchObject({ state: "running", generation: 2, replayed: true });
+  expect((await restart()).body.generation).toBe(2);
+  expect(new Set((await fake.state(name)).log)).toEqual(new Set(["create 1", "boot 2"]));
+});

@@ -37,6 +37,7 @@ class Bench {
       shape: SHAPE,
       hostname: id,
       idlePauseSeconds: 60,
+      endedGeneration: 0,
       memoryRestored: true,
       endReason: null,
       lastActiveAt: 0,

@@ -26,7 +26,9 @@ internal.post("/hosts/:hostId/heartbeat", async (c) => {
   if (beat.hostId !== c.req.param("hostId") || beat.hostId !== c.get("hostId"))
     throw new RouseFailure("forbidden", "A host reports for itself: path, body and key must name the same one.");
   await reportHost(c.env.HOSTS, beat);
-  return c.json({ ok: true, leaseSeconds: hostLeaseSeconds(c.env) } satisfies z.infer<typeof HeartbeatTaken>);
+  return c.json({ ok: true, leaseSeconds: hostLeaseSeconds(c.env), now: Date.now() } satisfies z.infer<
+    typeof HeartbeatTaken
+  >);
 });
 
 internal.post("/accounts/:account/machines/:id/events", async (c) => {

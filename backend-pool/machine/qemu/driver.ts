@@ -11,7 +11,7 @@ import { agentAnswers } from "../agent-client.ts";
 import type { Actual, Driver, Endpoint, Identity, Listening, Stats, Woken } from "../driver.ts";
 import { CPU_MODEL, MACHINE_TYPE, qemuArguments, type Accelerator } from "./command.ts";
 import { DEVICE_STATE, DISK, Golden, RAM, vmPaths, type GoldenOptions } from "./golden.ts";
-import { isFrozen, signalQemu, Vm, type VmPaths } from "./vm.ts";
+import { isAlive, isFrozen, signalQemu, Vm, type VmPaths } from "./vm.ts";
 
 export interface QemuOptions extends GoldenOptions {
   /** Holds a folder per machine. */
@@ -87,7 +87,12 @@ export class QemuDriver implements Driver {
     if (!(await exists(state))) {
       throw new RouseFailure("wake_failed", "There is no saved RAM to wake.", { details: { memoryLost: true } });
     }
+    // A resident process that has just died has not told yet; its state is as good as ever, until `cont`.
     let vm = this.#vms.get(id);
+    if (vm && !(await isAlive(made.paths))) {
+      this.#expected.add(vm);
+      vm = undefined;
+    }
     try {
       vm ??= await this.#start(id, made, true);
       await Promise.all([this.#forwardAll(id, vm), vm.loaded ? undefined : vm.load(state)]);
@@ -198,7 +203,7 @@ export class QemuDriver implements Driver {
     await signalQemu(paths, "SIGKILL");
     if (vm) await this.#end(id, vm);
     await Promise.all(Object.values(paths).map((path: string) => rm(path, { force: true })));
-    await rm(dir, { recursive: true, force: true });
+    await Promise.all([dir, `${dir}.part`].map((path) => rm(path, { recursive: true, force: true })));
     this.#made.delete(id);
     this.#ports.delete(id);
   }
@@ -244,6 +249,11 @@ export class QemuDriver implements Driver {
   async list(): Promise<readonly string[]> {
     await mkdir(this.#options.machinesDir, { recursive: true, mode: 0o700 });
     const names = await readdir(this.#options.machinesDir);
+    // A clone that was cut off, of a machine that may be gone by now.
+    const halves = names.filter((name) => name.endsWith(".part"));
+    await Promise.all(
+      halves.map((name) => rm(join(this.#options.machinesDir, name), { recursive: true, force: true })),
+    );
     return names.filter((name) => !name.endsWith(".part"));
   }
 

@@ -8,6 +8,7 @@ import { copyFile, mkdir, readdir, rename, rm, writeFile } from "node:fs/promise
 import { join } from "node:path";
 import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
 import type { Shape } from "../../../sdk/contract/host.ts";
+import { removeLeftovers } from "../../images/leftovers.ts";
 import { contentKey } from "../../images/recipe.ts";
 import type { Image } from "../../images/build.ts";
 import { exists } from "../../paths.ts";
@@ -102,7 +103,7 @@ export class Golden {
 
   async #takeSpare(golden: string, target: string): Promise<boolean> {
     const spares = await readdir(this.#spareDir(golden)).catch(() => []);
-    for (const spare of spares.filter((name) => !name.endsWith(".part"))) {
+    for (const spare of spares.filter((name) => !name.includes(".part"))) {
       // Two takers of one spare: rename lets exactly one have it.
       const taken = await rename(join(this.#spareDir(golden), spare), target).then(
         () => true,
@@ -116,12 +117,15 @@ export class Golden {
   async #refill(golden: string): Promise<void> {
     const dir = this.#spareDir(golden);
     await mkdir(dir, { recursive: true, mode: 0o700 });
+    await removeLeftovers(dir);
     for (;;) {
-      const ready = (await readdir(dir)).filter((name) => !name.endsWith(".part"));
+      const ready = (await readdir(dir)).filter((name) => !name.includes(".part"));
       if (this.#closed || ready.length >= this.#options.spares) return;
       const name = randomBytes(6).toString("hex");
-      await cloneInto(golden, join(dir, `${name}.part`));
-      await rename(join(dir, `${name}.part`), join(dir, name));
+      // Other host agents of this machine may fill the same folder.
+      const part = join(dir, `${name}.part-${process.pid}`);
+      await cloneInto(golden, part);
+      await rename(part, join(dir, name));
     }
   }
 

@@ -270,6 +270,11 @@ export async function signalQemu(paths: VmPaths, signal: NodeJS.Signals): Promis
   }
 }
 
+/** Whether the process of those paths is there, and not only dying. */
+export async function isAlive(paths: VmPaths): Promise<boolean> {
+  return (await pidOf(paths)) !== 0;
+}
+
 /** Whether the process of those paths is stopped from outside. */
 export async function isFrozen(paths: VmPaths): Promise<boolean> {
   const pid = await pidOf(paths);

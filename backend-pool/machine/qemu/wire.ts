@@ -78,6 +78,7 @@ export class Wire {
   #ask(line: string, limitMs: number): Promise<string> {
     // A number of an earlier run may still be answered after a wake, so numbers carry the run they belong to.
     const seq = `${this.#run}.${this.#next++}`;
+    if (this.#socket.destroyed) return Promise.reject(new Error("the machine ended"));
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#waiting.delete(seq);
