@@ -17,8 +17,7 @@ interface HostLeaseOptions {
 export class HostLease {
   readonly #file: string | null;
   readonly #now: () => number;
-  /** See `HostSession`. */
-  session = randomUUID();
+  #session = randomUUID();
   #freezeAt = 0;
   #endsAt = 0;
 
@@ -27,6 +26,20 @@ export class HostLease {
     this.#now = now;
     // An earlier host agent's lease holds on: its machines run under it.
     if (file !== null) this.#endsAt = this.#freezeAt = readEnd(file);
+  }
+
+  /** See `HostSession`. */
+  get session(): string {
+    return this.#session;
+  }
+
+  /**
+   * The session that a heartbeat carries. Without a lease each has another: the edge may take one whose answer is lost, and
+   * what it then sends must not begin anything after it has given this host up.
+   */
+  sessionOfBeat(): string {
+    if (!this.holds) this.#session = randomUUID();
+    return this.#session;
   }
 
   /** What a heartbeat is to be stamped with before it is sent. */
@@ -38,8 +51,6 @@ export class HostLease {
   renew(sentAt: number, seconds: number): void {
     const { endsAfterMs, freezeAfterMs } = hostLeaseTimes(seconds);
     if (sentAt + endsAfterMs <= this.#endsAt) return;
-    // What was sent to this host before the gap must not begin anything any more.
-    if (!this.holds) this.session = randomUUID();
     this.#endsAt = sentAt + endsAfterMs;
     this.#freezeAt = sentAt + freezeAfterMs;
     if (this.#file === null) return;

@@ -6,6 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Rouse } from "rouse";
 import { defaultHome } from "../../backend-pool/config.ts";
 import { freePort, launch, type System } from "../../backend-pool/local/launcher.ts";
+import { controlSecret } from "../../sdk/contract/host-secrets.ts";
 import { Machine, hostPaths, type SleepDepth } from "../../sdk/contract/host.ts";
 import { Books } from "./books.ts";
 import { endAll } from "./exit-guard.ts";
@@ -179,7 +180,7 @@ export class World {
     return fetch(this.toHost.url + path, {
       method,
       headers: {
-        authorization: `Bearer ${this.own.home.secrets.hostSecret}`,
+        authorization: `Bearer ${await controlSecret(this.own.home.secrets.hostSecret, "local")}`,
         "content-type": "application/json",
       },
       ...(body ? { body: JSON.stringify(body) } : {}),

@@ -96,6 +96,7 @@ class World {
   beat(): void {
     if (this.isCut || !this.agent) return;
     this.beatAt = this.now;
+    this.lease.sessionOfBeat();
     this.lease.renew(this.lease.now(), HOST_LEASE_SECONDS);
     this.endsAt = this.now * this.drift + times.endsAfterMs;
     for (const machine of this.machines[0].values()) {
