@@ -23,12 +23,12 @@ export const pattern = {
   renewals: 0.1,
   awakeMinutesPerWake: 10,
   namesPerHost: 100,
-  /** `applySummary` reads every row of its account's index. */
-  namesPerAccount: 100,
 } as const;
 
 const MONTH_SECONDS = 30 * 86_400;
 const OBJECT_GB = 0.128;
+/** About as many are read for a creation, wake, pause or report, in all objects together, as workerd counted. */
+const ROWS_READ = 40;
 
 export interface Bill {
   readonly names: number;
@@ -58,13 +58,11 @@ export function bill(names: number, sizes: Sizes): Bill {
   } as const;
   const sum = (of: (flow: (typeof flows)["create"]) => number) =>
     (Object.keys(times) as (keyof typeof times)[]).reduce((total, name) => total + times[name] * of(flows[name]), 0);
-  // Creations are told three times, wakes and pauses once each.
-  const summaries = 3 * times.create + times.wake + times.pause;
   return priced(names, hosts, {
     workersRequests: sum(() => 1),
     objectRequests: sum((flow) => flow.sandbox + flow.alarms + flow.account + flow.board),
     gbSeconds: sum((flow) => flow.activeSeconds) * OBJECT_GB,
-    rowsRead: summaries * (pattern.namesPerAccount + 30),
+    rowsRead: (times.create + times.wake + times.pause) * ROWS_READ,
     rowsWritten: sum((flow) => flow.rowsWritten),
     storedGb: (names * (sizes.objectBytes + sizes.indexBytes)) / 1e9,
   });
@@ -79,7 +77,7 @@ export function usageBill(names: number, sizes: Sizes, reportsPerName: number): 
     workersRequests: calls,
     objectRequests: calls * flows.usage.account,
     gbSeconds: reports * flows.usage.activeSeconds * OBJECT_GB,
-    rowsRead: reports * 30,
+    rowsRead: reports * ROWS_READ,
     rowsWritten: reports * flows.usage.rowsWritten,
     storedGb: (reports * sizes.entryBytes) / 1e9,
   });

@@ -109,7 +109,7 @@ function billRow(name: string, { dollars, total }: Bill): string {
 }
 
 function row(first: string, ...cells: readonly (string | number)[]): string {
-  return `  ${first.padEnd(16)}${cells.map((cell) => String(cell).padStart(17)).join("")}`.trimEnd();
+  return `  ${first.padEnd(24)}${cells.map((cell) => String(cell).padStart(17)).join("")}`.trimEnd();
 }
 
 function count(value: number): string {

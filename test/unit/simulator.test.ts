@@ -29,7 +29,9 @@ describe("a small simulation", () => {
     expect(first.cut).toMatchObject({ notRecovered: 0 });
     expect(first.down).toMatchObject({ notRecovered: 0 });
     expect(first.cut.triesByTimer + first.cut.triesByAsking).toBeGreaterThan(0);
-    expect(first.creation.built.names.standardDeviation).toBeLessThan(first.creation.random.names.standardDeviation);
+    expect(first.creation.built.busiest.standardDeviation).toBeLessThan(
+      first.creation.random.busiest.standardDeviation,
+    );
   });
 
   it("gives the same numbers for the same seed, and others for another", { timeout: LONG_MS }, async () => {

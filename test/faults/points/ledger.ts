@@ -123,13 +123,20 @@ export const ledger: readonly Point[] = [
       const witness = await stage.create();
       await witness.pause();
       await stage.killEdge("a sleep that is metered", 500);
+      // The end of the run is told with the first beat that is answered again.
+      await delay(BEAT_MS + 2000);
       await agreed(stage, witness);
       const before = await stage.world.books.shown(witness.id);
       await delay(BEAT_MS + 1000);
       await agreed(stage, witness);
       const after = await stage.world.books.shown(witness.id);
       stage.expect(after.memory === before.memory && after.cpu === before.cpu, "a sleeper was billed memory or CPU");
-      stage.expect(after.stored > before.stored, "a sleeper's storage is not metered any more");
+      // Its storage is told of once an hour, and when it wakes.
+      await witness.wake();
+      await delay(BEAT_MS + 2000);
+      await agreed(stage, witness);
+      const woken = await stage.world.books.shown(witness.id);
+      stage.expect(woken.stored > before.stored, "a sleeper's storage is not metered any more");
     },
   },
 ];
