@@ -1,14 +1,15 @@
-/** The edge's clock as this host knows it: a host whose own clock is off must not take good tickets for old ones. */
+/** The edge's clock as this host knows it: one that is off here, or is set, must not make good tickets old ones. */
 export class EdgeClock {
-  #aheadMs = 0;
+  /** The edge's time when this host's monotonic clock was 0; null before anything was heard. */
+  #origin: number | null = null;
 
-  /** @param edgeNow the edge's time between the two of this host's; undefined from an edge that does not say */
+  /** @param edgeNow the edge's time between the two, of the monotonic clock; undefined from an edge that does not say */
   heard(edgeNow: number | undefined, sentAt: number, answeredAt: number): void {
-    if (edgeNow !== undefined) this.#aheadMs = edgeNow - (sentAt + answeredAt) / 2;
+    if (edgeNow !== undefined) this.#origin = edgeNow - (sentAt + answeredAt) / 2;
   }
 
   /** Unix milliseconds. */
   now(): number {
-    return Date.now() + this.#aheadMs;
+    return this.#origin === null ? Date.now() : this.#origin + performance.now();
   }
 }

@@ -103,11 +103,11 @@ export class Reporter {
     const beat = await heartbeat();
     await metering.sample();
     const sentAt = lease.now();
-    const sentBy = Date.now();
+    const sentBy = performance.now();
     const { body } = await this.#post(`/internal/hosts/${beat.hostId}/heartbeat`, beat);
     const taken = HeartbeatTaken.safeParse(body);
     if (!taken.success) return false;
-    this.#options.edgeClock.heard(taken.data.now, sentBy, Date.now());
+    this.#options.edgeClock.heard(taken.data.now, sentBy, performance.now());
     await fence.renewed(sentAt, taken.data.leaseSeconds);
     meter.answered();
     if (performance.now() >= this.#usageAt) await this.sendUsage();
