@@ -147,8 +147,9 @@ describe("a host that is cut off", () => {
     const host = hostOf(first);
     await host.kill();
     await rouse.sandboxes.delete(first.id);
-    // Its old machine may run until the lease is over: nobody gets the name before.
-    const second = await vi.waitFor(() => rouse.sandboxes.create({ name, idlePauseSeconds: 0 }), {
+    // Its old machine may run until the lease is over: nobody gets the name before. A try that gave up may go on, so
+    // that the next one finds what it made.
+    const second = await vi.waitFor(() => rouse.sandboxes.getOrCreate(name, { idlePauseSeconds: 0 }), {
       timeout: 30_000,
       interval: 500,
     });
