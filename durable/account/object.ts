@@ -359,9 +359,11 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     const lapsed = profile.unpaidSince !== null && now - profile.unpaidSince >= UNPAID_KEPT_MS;
     if (overdue.length > 0) await this.#arm(now + CUT_RETRY_MS);
     else if (unpaid) await this.#arm(now + SETTLE_MS);
-    const told = overdue.map(({ run, reason }) =>
-      sandboxObject(this.env.SANDBOX, this.#name, run.label).cutOff(run.id, reason),
-    );
+    const told = overdue.map(async ({ run, reason }) => {
+      const live = await sandboxObject(this.env.SANDBOX, this.#name, run.label).cutOff(run.id, reason);
+      // Its end was told of, and the word was lost.
+      if (!live) store.runs.release(run.label, run.generation);
+    });
     const sleepers = lapsed ? [...store.sandboxes()].filter(({ state }) => state === "paused") : [];
     const ended = sleepers.map(({ id, label }) => sandboxObject(this.env.SANDBOX, this.#name, label).endRetention(id));
     // Whoever waits for this must not wait for them: they tell this object of it.

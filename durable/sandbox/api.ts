@@ -69,6 +69,11 @@ export interface RouteAsk extends Ask {
 
 export type SandboxAnswer = Result<{ readonly sandbox: Sandbox }>;
 
+/** The answer to a repeated Idempotency-Key. */
+export function replayed(answer: SandboxAnswer): SandboxAnswer {
+  return answer.ok ? { ok: true, sandbox: { ...answer.sandbox, replayed: true } } : answer;
+}
+
 export interface PreviewTerms {
   readonly ttlSeconds?: number | undefined;
   readonly expiresAt?: string | undefined;
@@ -94,8 +99,8 @@ export interface SandboxApi {
   recover(change: Change): Promise<SandboxAnswer>;
   /** Take back a deletion within its grace time; it sleeps, or is stopped, as before. */
   undelete(change: Change): Promise<SandboxAnswer>;
-  /** The account has no means, or no right, for what runs. */
-  cutOff(id: string, reason: StopReason): Promise<void>;
+  /** The account has no means, or no right, for what runs. false: nothing of it does. */
+  cutOff(id: string, reason: StopReason): Promise<boolean>;
   /** What sleeps is deleted, whatever its retention: nobody pays for it any more. */
   endRetention(id: string): Promise<void>;
   setRetention(days: number, change: Change): Promise<SandboxAnswer>;

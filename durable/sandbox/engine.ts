@@ -279,6 +279,13 @@ export class Engine {
     return moved;
   }
 
+  /** Why a sleeper can't be woken now: its host is lost. Nothing is changed or tried for it. */
+  async outOfReach(id: string): Promise<Failure | null> {
+    const record = this.record();
+    if (record?.id !== id || record.life.state !== "paused" || record.life.stopReason !== "host_lost") return null;
+    return (await this.#whereabouts(record)) === "lost" ? lostFailure : null;
+  }
+
   /** Ask the host whether a sandbox that should run does, and take note. A failure says that it can't be known. */
   async verify(record: SandboxRecord): Promise<Failure | null> {
     if (!record.host) return null;
@@ -414,9 +421,14 @@ export class Engine {
   }
 }
 
+const lostFailure: Failure = {
+  code: "host_unavailable",
+  message: "The sandbox's host has been silent for longer than its lease.",
+  retryAfterMs: 5000,
+};
+
 function hostLost({ life: { generation } }: SandboxRecord): LifeEvent {
-  const message = "The sandbox's host has been silent for longer than its lease.";
-  return { type: "hostLost", generation, failure: { code: "host_unavailable", message, retryAfterMs: 5000 } };
+  return { type: "hostLost", generation, failure: lostFailure };
 }
 
 export function urlParts(env: Env): { scheme: string; domain: string } {

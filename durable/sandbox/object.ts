@@ -2,7 +2,6 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
-import type { StopReason } from "../../sdk/contract/sandbox.ts";
 import { newSandboxId } from "../../sdk/contract/names.ts";
 import {
   Env as EnvSchema,
@@ -12,10 +11,12 @@ import {
   type DeletedSandbox,
   type Preview,
   type SandboxState,
+  type StopReason,
   type UpdateSandbox,
 } from "../../sdk/contract/sandbox.ts";
 import {
   refuse,
+  replayed,
   type Ask,
   type Change,
   type PreviewTerms,
@@ -268,11 +269,12 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     return this.get({ id: record.id });
   }
 
-  /** The account has no means, or no right, for what runs. */
-  async cutOff(id: string, reason: StopReason): Promise<void> {
-    if (this.#engine.commit(id, { type: "cutOff", reason }).ok) this.#engine.background(this.#engine.drive());
-    // Nothing changed where it sleeps already: the account still learns that it does.
-    else await this.#engine.indexed();
+  async cutOff(id: string, reason: StopReason): Promise<boolean> {
+    this.#engine.commit(id, { type: "cutOff", reason });
+    const record = this.#engine.record();
+    if (record?.id !== id || !isLive(record.life.state)) return false;
+    this.#engine.background(this.#engine.drive());
+    return true;
   }
 
   async endRetention(id: string): Promise<void> {
@@ -399,6 +401,8 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   async #ask(id: string, event: LifeEvent, goal: SandboxState, holdMs: number): Promise<SandboxAnswer> {
+    const lost = goal === "running" ? await this.#engine.outOfReach(id) : null;
+    if (lost) return { ok: false, failure: lost };
     const outcome = this.#engine.commit(id, event);
     return outcome.ok ? this.#settle(id, goal, holdMs) : outcome;
   }
@@ -492,7 +496,3 @@ const GOES_ON = "goes on";
 const notFound = refuse("not_found", "There is no such sandbox.");
 const gone = refuse("sandbox_gone", "The sandbox was deleted.");
 const hostUnavailable: Failure = { code: "host_unavailable", message: "The host does not answer.", retryAfterMs: 1000 };
-
-function replayed(answer: SandboxAnswer): SandboxAnswer {
-  return answer.ok ? { ok: true, sandbox: { ...answer.sandbox, replayed: true } } : answer;
-}

@@ -56,6 +56,8 @@ export class Routing {
       if (!record.autoWake && (state === "paused" || state === "pausing"))
         return refuse("sandbox_paused", "The sandbox is paused and wakes only when told to.");
       if (state === "stopping") return refuse("sandbox_stopped", "The sandbox is stopping.", { state });
+      const lost = await this.#engine.outOfReach(id);
+      if (lost) return { ok: false, failure: lost };
       const outcome = this.#engine.commit(id, { type: "wake" });
       if (!outcome.ok) return outcome;
       woken = true;
