@@ -63,10 +63,10 @@ describe("a machine that sleeps", () => {
     expect(numbers.length).toBeGreaterThan(10);
   });
 
-  it("has the right time on the first command after a minute's sleep", async ({ expect }) => {
+  it("has the right time on the first command after a sleep", async ({ expect }) => {
     await sandbox.pause();
     await settle(sandbox, "local");
-    await delay(60_000);
+    await delay(20_000);
     const from = Date.now() / 1000;
     const result = await sandbox.exec("date +%s.%N");
     const to = Date.now() / 1000;

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { endGroup, groupRuns, leftovers, spawnGroup, sweep } from "./process-tree.ts";
 
 const MARK = "ROUSE_PROCESS_TREE_TEST";
@@ -32,6 +32,8 @@ it("ends a whole group, also members that ignore the polite signal", async () =>
 
 it("finds what left the group by its environment", async () => {
   const leader = await start("setsid bash -c 'echo ready; exec sleep 1001'", { [MARK]: folder });
+  // It says so before it becomes what it runs.
+  await vi.waitFor(() => expect(leftovers(MARK, folder, folder).map(({ command }) => command)).toContain("sleep 1001"));
   await endGroup(leader);
   const found = await sweep(MARK, folder, folder);
   expect(found.map(({ command }) => command)).toContain("sleep 1001");

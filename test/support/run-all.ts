@@ -147,11 +147,25 @@ async function runAll(): Promise<Outcome[]> {
     for (let next = queue.shift(); next && !interrupted; next = queue.shift())
       outcomes.set(next.name, await run(next.name));
   };
-  await Promise.all([lane(), lane()]);
+  await Promise.all([lane(), lane(), prepareImages()]);
   for (const { name, alone } of wanted) {
     if (alone && !interrupted) outcomes.set(name, await run(name));
   }
   return wanted.flatMap(({ name }) => outcomes.get(name) ?? []);
+}
+
+/** What projects with real machines wait for is made beside the others, by what they leave of the CPUs. */
+async function prepareImages(): Promise<void> {
+  if (!wanted.some(({ alone }) => alone)) return;
+  const file = join(root, "test/support/prepare-images.ts");
+  const child = spawnGroup("nice", ["-n", "10", process.execPath, ...process.execArgv, file], process.env, root);
+  if (child.pid === undefined) return;
+  running.set("images", child.pid);
+  for (const stream of [child.stdout, child.stderr])
+    if (stream) createInterface({ input: stream }).on("line", (line) => process.stdout.write(`[images] ${line}\n`));
+  // Where it fails, the first project that needs them says why.
+  await once(child, "exit").catch(() => undefined);
+  running.delete("images");
 }
 
 function removeRunFolder(): void {
@@ -176,7 +190,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
 process.on("exit", () => {
   for (const [project, leader] of running) {
     signalGroup(leader, "SIGKILL");
-    signalAll(leftovers(MARK, folderOf(project), folderOf(project)), "SIGKILL");
+    if (project !== "images") signalAll(leftovers(MARK, folderOf(project), folderOf(project)), "SIGKILL");
   }
 });
 
