@@ -59,7 +59,7 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
       images: [...driver.images],
       compatibility: driver.compatibility,
       session: lease.sessionOfBeat(),
-      ...(await capacity(config.stateDir)),
+      ...(room ? await room.read() : await capacity(config.stateDir)),
       running: all.filter((machine) => machine.state === "running").length,
       paused: all.filter((machine) => machine.state === "paused").length,
     };

@@ -11,7 +11,7 @@ import { agentAnswers } from "../agent-client.ts";
 import type { Actual, Driver, Endpoint, Identity, Listening, Stats, Woken } from "../driver.ts";
 import { CPU_MODEL, MACHINE_TYPE, qemuArguments, type Accelerator } from "./command.ts";
 import { DEVICE_STATE, DISK, Golden, RAM, vmPaths, type GoldenOptions } from "./golden.ts";
-import { isAlive, isFrozen, signalQemu, Vm, type VmPaths } from "./vm.ts";
+import { isFrozen, signalQemu, Vm, type VmPaths } from "./vm.ts";
 
 export interface QemuOptions extends GoldenOptions {
   /** Holds a folder per machine. */
@@ -89,7 +89,7 @@ export class QemuDriver implements Driver {
     }
     // A resident process that has just died has not told yet; its state is as good as ever, until `cont`.
     let vm = this.#vms.get(id);
-    if (vm && !(await isAlive(made.paths))) {
+    if (vm && !vm.isAlive) {
       this.#expected.add(vm);
       vm = undefined;
     }
