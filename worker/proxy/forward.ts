@@ -130,16 +130,17 @@ async function askRoute(
 async function send(env: Env, { facts, grant }: Route, out: Outgoing): Promise<Response> {
   const headers = new Headers(out.headers);
   headers.set(hostHeaders.ticket, grant.ticket);
-  const lost = new AbortController();
-  const unwatch = watchHost(env, grant.hostId, () => lost.abort());
-  return fetch(`${grant.hostUrl}/m/${encodeURIComponent(facts.id)}${out.path}`, {
-    signal: lost.signal,
+  const lost = Promise.withResolvers<never>();
+  const unwatch = watchHost(env, grant.hostId, () => lost.reject(new Error("the host is lost")));
+  // Not a signal: that would cost every request something, and one that is given up ends with this request anyway.
+  const answer = fetch(`${grant.hostUrl}/m/${encodeURIComponent(facts.id)}${out.path}`, {
     method: out.method,
     headers,
     body: out.body.data,
     // A redirect is the program's answer, not an instruction to the edge.
     redirect: "manual",
-  }).finally(unwatch);
+  });
+  return Promise.race([answer, lost.promise]).finally(unwatch);
 }
 
 let latest: { readonly at: number; readonly board: Board } | undefined;
