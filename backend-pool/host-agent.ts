@@ -58,7 +58,7 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
       qemuVersion: driver.qemuVersion,
       images: [...driver.images],
       compatibility: driver.compatibility,
-      session: lease.sessionOfBeat(),
+      session: lease.session,
       ...(room ? await room.read() : await capacity(config.stateDir)),
       running: all.filter((machine) => machine.state === "running").length,
       paused: all.filter((machine) => machine.state === "paused").length,

@@ -100,7 +100,7 @@ export class Reporter {
   async #sendHeartbeat(): Promise<boolean> {
     const { heartbeat, meter, metering, lease, fence, onBeat } = this.#options;
     onBeat();
-    const beat = await heartbeat();
+    const beat = { ...(await heartbeat()), session: lease.sessionOfBeat() };
     await metering.sample();
     const sentAt = lease.now();
     const sentBy = performance.now();

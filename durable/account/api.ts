@@ -14,11 +14,9 @@ import type {
   Notice,
   UpdateAccount,
 } from "../../sdk/contract/account.ts";
-import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { ListQuery, Sandbox, SandboxList } from "../../sdk/contract/sandbox.ts";
 import type { Usage, UsageQuery, UsageReport } from "../../sdk/contract/usage.ts";
-
-type Result<T> = ({ readonly ok: true } & T) | { readonly ok: false; readonly failure: Failure };
+import type { Result } from "../result.ts";
 
 /** One sandbox as its object last described it. */
 export interface Summary {
@@ -104,7 +102,7 @@ export interface AccountApi {
   listAccounts(): Promise<{ name: string; createdAt: string }[]>;
   /** The epoch of a host's key. */
   hostEpoch(hostId: string): Promise<number>;
-  /** Make the host's key anew: the one before it ends. `isNew` when there was none. */
+  /** Make the host's key anew: the one before it ends. */
   nextHostEpoch(hostId: string): Promise<number>;
 }
 

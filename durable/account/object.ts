@@ -18,10 +18,10 @@ import {
   type Notice,
   type UpdateAccount,
 } from "../../sdk/contract/account.ts";
-import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
 import { defaults, limits, type ListQuery, type SandboxList } from "../../sdk/contract/sandbox.ts";
 import type { Usage, UsageQuery, UsageReport } from "../../sdk/contract/usage.ts";
-import { sha256Hex } from "../hash.ts";
+import { hmacHex, sha256Hex } from "../hash.ts";
+import { refuse, type Result } from "../result.ts";
 import { sandboxObject } from "../sandbox/api.ts";
 import type { AccountApi, KeyVerdict, Once, RunAsk, Summary } from "./api.ts";
 import { fromCursor, toCursor } from "./cursor.ts";
@@ -42,10 +42,9 @@ const CUT_RETRY_MS = 5000;
 /** Days that a paused state is kept on a trial. */
 const TRIAL_RETENTION_DAYS = 7;
 
-type Answer<T> = ({ readonly ok: true } & T) | { readonly ok: false; readonly failure: Failure };
-
 export class AccountObject extends DurableObject<Env> implements AccountApi {
   #store: AccountStore | null;
+  #money: Treasury | undefined;
   #bootstrap: Promise<void> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -99,7 +98,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     return { governed: this.#isGoverned(store, profile) };
   }
 
-  async admitRun(ask: RunAsk): Promise<Answer<object>> {
+  async admitRun(ask: RunAsk): Promise<Result<object>> {
     const store = this.#open();
     const failure = this.#treasury(store).admit(ask, this.#profile(store), Date.now());
     return failure ? { ok: false, failure } : { ok: true };
@@ -140,9 +139,9 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     return this.#store && profile ? this.#shown(this.#store, profile) : null;
   }
 
-  async open(input: CreateAccount, once: Once): Promise<Answer<{ account: NewAccount }>> {
+  async open(input: CreateAccount, once: Once): Promise<Result<{ account: NewAccount }>> {
     const store = this.#open();
-    return this.#once(store, once, async () => {
+    return this.#once<{ account: NewAccount }>(store, once, async () => {
       if (store.profiles.get(this.#name)) return refuse("name_taken", `There is an account ${this.#name} already.`);
       const { name: _, creditMicros = 0, ...settings } = input;
       const now = Date.now();
@@ -165,7 +164,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     });
   }
 
-  async update(input: UpdateAccount, once: Once): Promise<Answer<{ account: Account }>> {
+  async update(input: UpdateAccount, once: Once): Promise<Result<{ account: Account }>> {
     return this.#change(once, async (store, profile) => {
       const now = Date.now();
       const treasury = this.#treasury(store);
@@ -181,7 +180,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     });
   }
 
-  async addCredit({ micros: amount, note }: AddCredit, once: Once): Promise<Answer<{ account: Account }>> {
+  async addCredit({ micros: amount, note }: AddCredit, once: Once): Promise<Result<{ account: Account }>> {
     return this.#change(once, async (store) => {
       store.purse.credit(amount, "added", note ?? "", Date.now());
       await this.#enforce(new Set());
@@ -189,8 +188,8 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     });
   }
 
-  async createKey(input: CreateKey, maker: string | null, once: Once): Promise<Answer<{ key: NewKey }>> {
-    return this.#change(once, async (store) => {
+  async createKey(input: CreateKey, maker: string | null, once: Once): Promise<Result<{ key: NewKey }>> {
+    return this.#change<{ key: NewKey }>(once, async (store) => {
       const now = Date.now();
       const member = store.keyring.members().find(({ id }) => id === input.memberId);
       if (input.memberId !== undefined && !member)
@@ -230,7 +229,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     return store.keyring.all().map((key) => toKey(key, store.purse.spentOn(day, key.id)));
   }
 
-  async revokeKey(id: string): Promise<Answer<{ key: Key; hostIds: string[] }>> {
+  async revokeKey(id: string): Promise<Result<{ key: Key; hostIds: string[] }>> {
     const store = this.#open();
     const key = store.keyring.get(id);
     if (!key) return refuse("not_found", `There is no key ${JSON.stringify(id)}.`);
@@ -240,7 +239,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     return { ok: true, key: toKey(revoked, store.purse.spentOn(dayOf(now), id)), hostIds: store.runs.hostIds() };
   }
 
-  async createMember(input: CreateMember, once: Once): Promise<Answer<{ member: Member }>> {
+  async createMember(input: CreateMember, once: Once): Promise<Result<{ member: Member }>> {
     return this.#change(once, async (store) => {
       const member: Member = {
         id: `mb-${crypto.randomUUID()}`,
@@ -258,7 +257,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     return this.#open().keyring.members();
   }
 
-  async removeMember(id: string): Promise<Answer<{ member: Member; keyIds: string[]; hostIds: string[] }>> {
+  async removeMember(id: string): Promise<Result<{ member: Member; keyIds: string[]; hostIds: string[] }>> {
     const store = this.#open();
     const all = [...store.keyring.members(), ...store.keyring.members(true)];
     const found = all.find((one) => one.id === id);
@@ -311,7 +310,8 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
   }
 
   #treasury(store: AccountStore): Treasury {
-    return new Treasury(store, this.#name, this.env.ROUSE_RATES);
+    this.#money ??= new Treasury(store, this.#name, this.env.ROUSE_RATES);
+    return this.#money;
   }
 
   /** Whether a run can be refused, so that each must be asked for. */
@@ -378,8 +378,8 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
 
   #change<T extends object>(
     once: Once,
-    act: (store: AccountStore, profile: Profile) => Promise<Answer<T>>,
-  ): Promise<Answer<T>> {
+    act: (store: AccountStore, profile: Profile) => Promise<Result<T>>,
+  ): Promise<Result<T>> {
     const store = this.#open();
     const profile = store.profiles.get(this.#name);
     if (!profile) return Promise.resolve(refuse("not_found", "There is no such account."));
@@ -387,7 +387,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
   }
 
   /** Make a change once per Idempotency-Key. Secrets in answers are not stored: the same ones are worked out again. */
-  async #once<T extends object>(store: AccountStore, once: Once, act: () => Promise<Answer<T>>): Promise<Answer<T>> {
+  async #once<T extends object>(store: AccountStore, once: Once, act: () => Promise<Result<T>>): Promise<Result<T>> {
     if (once.key === null) return act();
     // Two at once: the second waits for the first, and finds its answer.
     return this.ctx.blockConcurrencyWhile(async () => {
@@ -395,7 +395,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
       const known = store.profiles.answer(key, fingerprint);
       if (known === "other")
         return refuse("idempotency_key_reused", "The Idempotency-Key was used for another request.");
-      if (known !== null) return this.#withSecret(JSON.parse(known) as Answer<T>, once);
+      if (known !== null) return this.#withSecret(JSON.parse(known) as Result<T>, once);
       const answer = await act();
       if (answer.ok) store.profiles.saveAnswer(key, fingerprint, withoutSecret(answer), Date.now());
       return answer;
@@ -407,14 +407,14 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     const fresh = newApiKey(this.#name);
     if (once.key === null) return fresh;
     const text = `${this.#name}\n${once.key}\n${once.fingerprint}`;
-    const mac = await hmacHex(this.env.ROUSE_SECRET, text);
+    const mac = await hmacHex(`rouse-key\n${this.env.ROUSE_SECRET}`, text);
     return `rouse_${this.#name}_${mac.slice(0, 12)}_${mac.slice(12, 44)}`;
   }
 
-  async #withSecret<T extends object>(answer: Answer<T>, once: Once): Promise<Answer<T>> {
+  async #withSecret<T extends object>(answer: Result<T>, once: Once): Promise<Result<T>> {
     const text = JSON.stringify(answer);
     if (!text.includes(SECRET_PLACE)) return answer;
-    return JSON.parse(text.replaceAll(SECRET_PLACE, await this.#newKey(once))) as Answer<T>;
+    return JSON.parse(text.replaceAll(SECRET_PLACE, await this.#newKey(once))) as Result<T>;
   }
 
   /** The first key of the operator's account comes with the installation. */
@@ -452,18 +452,6 @@ function plainKey(key: string, hash: string, now: number): StoredKey {
   };
 }
 
-async function hmacHex(secret: string, text: string): Promise<string> {
-  const encoder = new TextEncoder();
-  const material = encoder.encode(`rouse-key\n${secret}`);
-  const key = await crypto.subtle.importKey("raw", material, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-  const mac = new Uint8Array(await crypto.subtle.sign("HMAC", key, encoder.encode(text)));
-  return [...mac].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
 function parseTime(text: string | undefined): number | null {
   return text === undefined ? null : Date.parse(text);
-}
-
-function refuse(code: ErrorCode, message: string, details?: Record<string, unknown>): { ok: false; failure: Failure } {
-  return { ok: false, failure: { code, message, ...(details ? { details } : {}) } };
 }

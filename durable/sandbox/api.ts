@@ -1,5 +1,5 @@
 /** What the edge may ask of a sandbox's object. Expected failures are answers: an error's class does not survive RPC. */
-import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
+import { refuse, type Result } from "../result.ts";
 import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
 import type { CreateTerms } from "./record.ts";
 import type {
@@ -13,16 +13,7 @@ import type {
   UpdateSandbox,
 } from "../../sdk/contract/sandbox.ts";
 
-export type Result<T> = ({ readonly ok: true } & T) | { readonly ok: false; readonly failure: Failure };
-
-/** An expected failure, as an answer. */
-export function refuse(
-  code: ErrorCode,
-  message: string,
-  details?: Record<string, unknown>,
-): { ok: false; failure: Failure } {
-  return { ok: false, failure: { code, message, ...(details ? { details } : {}) } };
-}
+export { refuse, type Result };
 
 /** Common to all calls. */
 export interface Ask {

@@ -1,5 +1,6 @@
 /** Accounts, their members and keys, and what they may use. */
 import { z } from "zod";
+import { randomText } from "./random.ts";
 
 /** The account that URLs without an account suffix mean. It is the operator's: its full keys look after the others. */
 export const DEFAULT_ACCOUNT = "default";
@@ -15,7 +16,7 @@ export function parseApiKey(key: string): { account: string; keyId: string } | n
 }
 
 export function newApiKey(account: string): string {
-  return `rouse_${account}_${random(LOWER, 12)}_${random(
+  return `rouse_${account}_${randomText(LOWER, 12)}_${randomText(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
     32,
   )}`;
@@ -23,7 +24,7 @@ export function newApiKey(account: string): string {
 
 /** A name for an account that nobody chose one for. */
 export function newAccountName(): string {
-  return `t${random(LOWER, 10)}`;
+  return `t${randomText(LOWER, 10)}`;
 }
 
 const LOWER = "abcdefghijklmnopqrstuvwxyz0123456789";
@@ -249,14 +250,3 @@ export const DeviceAuthorization = z.object({
   /** `trial`: a trial account will do, where the installation offers them. */
   scope: z.string().max(256).optional(),
 });
-
-function random(alphabet: string, length: number): string {
-  let out = "";
-  while (out.length < length) {
-    for (const byte of crypto.getRandomValues(new Uint8Array(length))) {
-      // Bytes past the last whole multiple of the alphabet would favour its first letters.
-      if (byte < 256 - (256 % alphabet.length) && out.length < length) out += alphabet[byte % alphabet.length];
-    }
-  }
-  return out;
-}

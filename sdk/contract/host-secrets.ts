@@ -3,6 +3,7 @@
  * another. WebCrypto, no other I/O.
  */
 import { z } from "zod";
+import { toBase64Url } from "./ticket.ts";
 
 /** `rousehost_<host id>_<epoch>_<mac>`: what a host shows the edge. The epoch grows when it is made anew. */
 const KEY = /^rousehost_([a-z0-9][a-z0-9-]{0,62})_(\d{1,9})_([A-Za-z0-9_-]{43})$/;
@@ -66,8 +67,5 @@ async function mac(root: string, text: string): Promise<string> {
     ["sign"],
   );
   const bytes = new Uint8Array(await crypto.subtle.sign("HMAC", key, encoder.encode(text)));
-  return btoa(String.fromCharCode(...bytes))
-    .replaceAll("+", "-")
-    .replaceAll("/", "_")
-    .replace(/=+$/, "");
+  return toBase64Url(bytes);
 }

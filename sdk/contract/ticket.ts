@@ -67,7 +67,7 @@ export async function verify<T extends typeof Ticket | typeof LinkToken>(
   return parsed.success && parsed.data.e > nowMs ? (parsed.data as z.infer<T>) : null;
 }
 
-function toBase64Url(bytes: Uint8Array): string {
+export function toBase64Url(bytes: Uint8Array): string {
   let text = "";
   for (const byte of bytes) text += String.fromCharCode(byte);
   return btoa(text).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");

@@ -14,6 +14,7 @@ import {
   type Quotas,
 } from "../../sdk/contract/account.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
+import { randomText } from "../../sdk/contract/random.ts";
 import { callerOf } from "../middleware/auth.ts";
 import { limitRate } from "../middleware/rate-limit.ts";
 import { okOrThrow } from "./context.ts";
@@ -168,14 +169,4 @@ function normalized(code: string): string {
 
 function isCode(code: string): boolean {
   return code.length === CODE_LENGTH && [...code].every((letter) => CODE_LETTERS.includes(letter));
-}
-
-function randomText(alphabet: string, length: number): string {
-  let text = "";
-  while (text.length < length) {
-    for (const byte of crypto.getRandomValues(new Uint8Array(length)))
-      // Bytes past the last whole multiple of the alphabet would favour its first letters.
-      if (byte < 256 - (256 % alphabet.length) && text.length < length) text += alphabet[byte % alphabet.length];
-  }
-  return text;
 }
