@@ -27,6 +27,13 @@ const Environment = z.object({
   ROUSE_ACCELERATOR: z.enum(["auto", "tcg"]).default("auto"),
   ROUSE_RESIDENT_SECONDS: seconds.default(300),
   ROUSE_PRESTARTED_SECONDS: seconds.default(600),
+  /** How long a sleeper has slept when its state is taken off the host; `off`: never. */
+  ROUSE_ARCHIVE_SECONDS: z.union([z.literal("off"), seconds]).default(3),
+  /** After a sleeper has no process any more: seconds until only what is sealed of it is kept, and then until nothing is. */
+  ROUSE_COMPACT_AFTER_SECONDS: seconds.default(900),
+  ROUSE_COLD_AFTER_SECONDS: seconds.default(604_800),
+  /** What uploads of states may take together, MiB a second; 0 for no bound. */
+  ROUSE_UPLOAD_MIB_PER_SECOND: z.coerce.number().min(0).default(0),
   /** Memory that all running machines may have together, MiB. Default: as long as the kernel has some to give. */
   ROUSE_MEMORY_MIB: z.coerce.number().int().min(256).optional(),
   /** Clones kept ready for each shape. */
@@ -46,6 +53,11 @@ export interface Config extends HostSecrets {
   readonly accelerator: "auto" | "tcg";
   readonly residentSeconds: number;
   readonly prestartedSeconds: number;
+  /** null: states stay on this host. */
+  readonly archiveSeconds: number | null;
+  readonly compactAfterSeconds: number;
+  readonly coldAfterSeconds: number;
+  readonly uploadBytesPerSecond: number;
   readonly spares: number;
   readonly memoryMiB: number | null;
   readonly usageSeconds: number;
@@ -76,6 +88,10 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     accelerator: set.ROUSE_ACCELERATOR,
     residentSeconds: set.ROUSE_RESIDENT_SECONDS,
     prestartedSeconds: set.ROUSE_PRESTARTED_SECONDS,
+    archiveSeconds: set.ROUSE_ARCHIVE_SECONDS === "off" ? null : set.ROUSE_ARCHIVE_SECONDS,
+    compactAfterSeconds: set.ROUSE_COMPACT_AFTER_SECONDS,
+    coldAfterSeconds: set.ROUSE_COLD_AFTER_SECONDS,
+    uploadBytesPerSecond: set.ROUSE_UPLOAD_MIB_PER_SECOND * 1_048_576,
     spares: set.ROUSE_SPARES,
     memoryMiB: set.ROUSE_MEMORY_MIB ?? null,
     usageSeconds: set.ROUSE_USAGE_SECONDS,

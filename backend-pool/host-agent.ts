@@ -8,7 +8,13 @@ import type { Heartbeat } from "../sdk/contract/host.ts";
 import type { Config } from "./config.ts";
 import { hostServer } from "./http/server.ts";
 import type { Driver } from "./machine/driver.ts";
+import { ArchiveEdge } from "./archive/edge.ts";
+import { EdgeBlobs } from "./archive/edge-blobs.ts";
+import { Sealer } from "./archive/sealer.ts";
+import { Archiver } from "./machine/archiver.ts";
 import { Machines } from "./machine/machines.ts";
+import { Bases } from "./machine/qemu/bases.ts";
+import { lineProgress } from "./progress.ts";
 import { capacity } from "./report/capacity.ts";
 import { HostLease } from "./machine/host-lease.ts";
 import { Fence } from "./machine/fence.ts";
@@ -35,12 +41,16 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   const lease = new HostLease({ file: join(config.stateDir, "host-lease") });
   // Fake machines are processes of a few MiB.
   const room = driver.accelerator === "fake" ? null : roomBelow(config.stateDir, config.memoryMiB);
+  const archiver = archiverOf(config, driver, log, (id) => void metering.resized(id));
   const machines = new Machines(driver, journal, config, {
     mayRun: () => lease.holds,
     session: () => lease.session,
     room,
+    saved: archiver,
   });
   machines.on("action", log);
+  machines.on("state", (row) => archiver?.observe(row));
+  machines.on("gone", (id) => archiver?.forget(id));
   const usage = new UsageStore(join(config.stateDir, "usage.sqlite"));
   const meter = new Meter(usage);
   const metering = new Metering(machines, driver, meter);
@@ -95,10 +105,28 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
       await reporter.sendUsage(0);
       reporter.close();
       await closeServer(server);
+      await archiver?.close();
       await machines.close();
       usage.close();
     },
   };
+}
+
+/** null: with this driver, or these settings, states stay on this host. */
+function archiverOf(
+  config: Config,
+  { sleepers }: Driver,
+  log: (entry: object) => void,
+  onStored: (id: string) => void,
+): Archiver | null {
+  const { archiveSeconds, edgeUrl, hostKey, imagesDir, uploadBytesPerSecond } = config;
+  if (!sleepers || archiveSeconds === null) return null;
+  const edge = new ArchiveEdge(edgeUrl, hostKey);
+  const store = new EdgeBlobs({ edgeUrl, hostKey, uploadBytesPerSecond });
+  const blobs = (ticket: string) => store.with(ticket);
+  const sealer = new Sealer();
+  const bases = new Bases({ golden: sleepers.golden, imagesDir, edge, blobs, sealer, progress: lineProgress });
+  return new Archiver({ files: sleepers.files, bases, edge, blobs, sealer, archiveSeconds, onStored, log });
 }
 
 async function closeServer(server: Server): Promise<void> {

@@ -5,6 +5,9 @@ declare namespace Cloudflare {
     ACCOUNT: DurableObjectNamespace<never>;
     HOSTS: DurableObjectNamespace;
     LOGIN: DurableObjectNamespace<never>;
+    VAULT: DurableObjectNamespace<never>;
+    /** Blobs of vaults, unless `ROUSE_S3_ENDPOINT` names another store. */
+    BLOBS: R2Bucket;
     /** Named URLs are `<scheme>://[<port>-]<label>.<domain>/`. */
     ROUSE_DOMAIN: string;
     ROUSE_SCHEME: string;
@@ -21,6 +24,13 @@ declare namespace Cloudflare {
     ROUSE_RATE_LIMIT?: string;
     /** Rates as they changed (`RatesHistory`), JSON; the default ones unless set. */
     ROUSE_RATES?: string;
+    /** An S3 for the blobs of vaults, in the place of `BLOBS`: all five, or none. */
+    ROUSE_S3_ENDPOINT?: string;
+    ROUSE_S3_BUCKET?: string;
+    ROUSE_S3_REGION?: string;
+    ROUSE_S3_KEY_ID?: string;
+    /** Secret. */
+    ROUSE_S3_SECRET?: string;
     /** Root of all signatures. Secret. */
     ROUSE_SECRET: string;
     /** Root of the secrets between edge and hosts (`sdk/contract/host-secrets.ts`). Secret. */

@@ -8,6 +8,7 @@ export { AccountObject } from "../durable/account/object.ts";
 export { LoginObject } from "../durable/login/object.ts";
 export { HostBoard } from "../durable/hosts/board.ts";
 export { SandboxObject } from "../durable/sandbox/object.ts";
+export { VaultObject } from "../durable/vault/object.ts";
 
 export default {
   async fetch(request, env, ctx): Promise<Response> {

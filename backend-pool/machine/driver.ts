@@ -1,5 +1,8 @@
 /** What carries machines. `qemu/` runs real ones; `fake/` runs the guest agent as a plain process, for fast tests. */
 import type { Shape, SleepDepth } from "../../sdk/contract/host.ts";
+import type { Golden } from "./qemu/golden.ts";
+import type { SleepFiles } from "./qemu/sleep-files.ts";
+import type { Stats } from "./stats.ts";
 
 /** What a run of a machine is told about itself before anything else happens in it. */
 export interface Identity {
@@ -28,11 +31,10 @@ export interface Actual {
   readonly depth: SleepDepth | null;
 }
 
-export interface Stats {
-  /** CPU-nanoseconds of the virtual CPUs since their process began; null without a process. */
-  readonly cpuNs: bigint | null;
-  /** Bytes on disk that are this machine's alone. */
-  readonly storedBytes: number;
+/** Where the files of sleepers are, and the golden states that they are the difference to. */
+export interface Sleepers {
+  readonly files: SleepFiles;
+  readonly golden: Golden;
 }
 
 /** A TCP address on this host that reaches a guest port. */
@@ -56,6 +58,8 @@ export interface Driver {
   readonly images: readonly string[];
   /** Hosts with the same key can wake each other's states. */
   readonly compatibility: string;
+  /** null: machines of this driver can't be sealed. */
+  readonly sleepers: Sleepers | null;
 
   /** Make the golden state of a shape, so that `create` never boots. */
   prepare(shape: Shape): Promise<void>;

@@ -13,6 +13,10 @@ export interface SleepPolicy {
   readonly residentSeconds: number;
   /** Seconds after that in which a process waits for it, ready to load. */
   readonly prestartedSeconds: number;
+  /** Seconds after that until only what is sealed of its files is kept. */
+  readonly compactAfterSeconds: number;
+  /** Seconds after that until nothing is kept: its state is stored off the host. */
+  readonly coldAfterSeconds: number;
 }
 
 /** A right to talk to a running machine: counts as activity until `done`. */
@@ -78,19 +82,40 @@ function asGone(fault: unknown): never {
   throw new RouseFailure("upstream_closed", "The machine ended before it answered.", { cause: fault });
 }
 
-/** A sleeper gives up what makes its wake faster, step by step. */
+/** A depth that could not be had yet, as nothing is stored: it is tried again after so long, milliseconds. */
+const SETTLE_RETRY_MS = 15_000;
+
+/**
+ * A sleeper gives up what makes its wake faster, step by step.
+ * @param settle answers the depth that it has then
+ */
 export function scheduleSettle(
   held: Held,
-  { residentSeconds, prestartedSeconds }: SleepPolicy,
-  settle: (depth: SleepDepth) => Promise<unknown>,
+  { residentSeconds, prestartedSeconds, compactAfterSeconds, coldAfterSeconds }: SleepPolicy,
+  settle: (depth: SleepDepth) => Promise<SleepDepth | null>,
 ): void {
   clearTimeout(held.settleTimer);
-  const later = (seconds: number, depth: SleepDepth, then?: () => void) => {
-    held.settleTimer = setTimeout(() => void settle(depth).then(then, () => undefined), seconds * 1000);
+  const steps: [number, SleepDepth][] = [
+    ...(prestartedSeconds > 0 ? ([[residentSeconds, "prestarted"]] as [number, SleepDepth][]) : []),
+    [prestartedSeconds > 0 ? prestartedSeconds : residentSeconds, "local"],
+    [compactAfterSeconds, "compact"],
+    [coldAfterSeconds, "cold"],
+  ];
+  const sink = async (wanted: SleepDepth): Promise<void> => {
+    const depth = await settle(wanted).catch(() => null);
+    if (depth === null) return;
+    if (depth !== wanted) return next(SETTLE_RETRY_MS);
+    steps.shift();
+    if (steps[0]) next(steps[0][0] * 1000);
+  };
+  const next = (ms: number): void => {
+    const [step] = steps;
+    if (!step) return;
+    // Node's timers end at 24.8 days.
+    held.settleTimer = setTimeout(() => void sink(step[1]), Math.min(ms, 2_000_000_000));
     held.settleTimer.unref();
   };
-  if (prestartedSeconds <= 0) later(residentSeconds, "local");
-  else later(residentSeconds, "prestarted", () => later(prestartedSeconds, "local"));
+  next((steps[0]?.[0] ?? 0) * 1000);
 }
 
 /** The machine as the edge is told of it. */
@@ -105,6 +130,7 @@ export function describe(held: Held): Machine {
     shape: row.shape,
     memory: live ? "live" : row.state === "paused" || row.state === "waking" ? "saved" : "none",
     depth: row.state === "paused" ? held.depth : null,
+    savedGeneration: row.savedGeneration,
     memoryRestored: row.memoryRestored,
     endReason: row.endReason,
     lastActiveAt: new Date(held.activity.lastMs).toISOString(),

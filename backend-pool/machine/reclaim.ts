@@ -16,11 +16,16 @@ export function reclaimed(row: JournalRow, actual: Actual): Reclaimed | null {
   // Nobody was told of a creation or a boot that was under way: whoever asked for it asks again, and it goes on.
   if (row.state === "creating" && !actual.running && !actual.frozen) return { change: {}, next: "wait" };
   if (row.state === "waking" && !row.memoryRestored && actual.running) return { change: {}, next: "wait" };
-  if (actual.frozen) return { change: { state: "running" }, next: "wait" };
-  if (actual.running) return { change: { state: "running" }, next: "watch" };
-  const over = { endedGeneration: row.generation };
-  if (actual.memory === "saved")
-    return { change: { state: "paused", ...(row.state === "waking" ? {} : over) }, next: "settle" };
+  const live = { state: "running", savedGeneration: null } as const;
+  if (actual.frozen) return { change: live, next: "wait" };
+  if (actual.running) return { change: live, next: "watch" };
+  const ended = { endedGeneration: row.generation };
+  const over = { ...ended, savedGeneration: row.generation };
+  if (actual.memory === "saved") {
+    // Only a run that was under way has left a new state.
+    const change = row.state === "waking" ? {} : row.state === "paused" ? ended : over;
+    return { change: { state: "paused", ...change }, next: "settle" };
+  }
   if (row.state === "stopped") return { change: {}, next: "wait" };
   // It ran when this host agent last looked, or a step was under way that used up its RAM.
   const reason: StopReason = "vm_crashed";

@@ -5,7 +5,7 @@
  * is the time that the edge has answered for, and is worked out when somebody asks.
  */
 import { add, isNothing, NOTHING, type Amounts } from "../../sdk/contract/pricing.ts";
-import type { Stats } from "../machine/driver.ts";
+import type { Stats } from "../machine/stats.ts";
 import type { JournalRow } from "../store/journal.ts";
 import type { UsageRow, UsageStore } from "../store/usage.ts";
 

@@ -25,6 +25,11 @@ export class Metering {
     await Promise.all([...this.#running].map((id) => this.#sample(id)));
   }
 
+  /** The bytes that a sleeper has of its own are others now. */
+  async resized(id: string): Promise<void> {
+    await this.#sample(id);
+  }
+
   #onState(row: JournalRow): void {
     this.#meter.observe(row);
     if (row.state === "running") this.#running.add(row.id);

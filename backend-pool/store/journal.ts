@@ -15,6 +15,8 @@ export const JournalRow = z.object({
   idlePauseSeconds: z.int(),
   /** The newest run that is over: a call to begin it, or an older one, is late. */
   endedGeneration: z.int().default(0),
+  /** The run that the state at rest is of; null while one is live. */
+  savedGeneration: z.int().nullable().default(null),
   /** How the last run began. */
   memoryRestored: z.boolean(),
   endReason: StopReason.nullable(),

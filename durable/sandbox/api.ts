@@ -1,5 +1,6 @@
 /** What the edge may ask of a sandbox's object. Expected failures are answers: an error's class does not survive RPC. */
 import { refuse, type Result } from "../result.ts";
+import type { ArchivePermit, ArchiveStep, ArchiveStored } from "../../sdk/contract/archive.ts";
 import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
 import type { CreateTerms } from "./record.ts";
 import type {
@@ -14,6 +15,9 @@ import type {
 } from "../../sdk/contract/sandbox.ts";
 
 export { refuse, type Result };
+
+/** Answer to a step of archiving. */
+export type ArchiveAnswer = ArchivePermit | ArchiveStored | Record<string, never>;
 
 /** Common to all calls. */
 export interface Ask {
@@ -112,6 +116,8 @@ export interface SandboxApi {
   closePort(port: number, ask: Ask): Promise<Result<{ readonly id: string; readonly sandboxId: string }>>;
   /** A failure with `retryAfterMs` means: report it again. `fate`: what becomes of a frozen run of that generation. */
   machineEvent(id: string, event: MachineEvent, hostId: string): Promise<Result<{ readonly fate: FrozenFate }>>;
+  /** A host moves the saved state off itself. */
+  archiveStep(id: string, step: ArchiveStep, hostId: string): Promise<Result<{ readonly answer: ArchiveAnswer }>>;
 }
 
 /** The object of a label. */

@@ -3,17 +3,18 @@
  * account's index true. Intent is stored before a host is called and the outcome is judged by what is stored then, so
  * a crash at any point leaves a step that the alarm, or the next caller, drives again.
  */
-import type { Failure } from "../../sdk/contract/error-codes.ts";
 import { accountObject } from "../account/api.ts";
 import { readBoard } from "../hosts/board-facade.ts";
-import { placeOn } from "../hosts/placement.ts";
-import type { Host } from "../../sdk/contract/host.ts";
+import { Archiving } from "./archiving.ts";
 import { HostClient, type HostAddress } from "./host-client.ts";
+import { Hosting } from "./hosting.ts";
 import { heldUntil, idleSeconds } from "./holds.ts";
-import { hasStep, isLive, reduce, STEP_CHECK_MS, timersOf, type LifeEvent, type Outcome } from "./lifecycle.ts";
+import type { LifeEvent } from "./life.ts";
+import { hasStep, isLive, reduce, STEP_CHECK_MS, timersOf, type Outcome } from "./lifecycle.ts";
 import { Purges } from "./purges.ts";
 import { toSandbox, type SandboxRecord } from "./record.ts";
-import { observed, runStep, unreachable } from "./step.ts";
+import { Releases } from "./releases.ts";
+import { unreachable } from "./step.ts";
 import { SandboxStore } from "./store.ts";
 import { Timers, type TimerKind } from "./timers.ts";
 
@@ -26,18 +27,17 @@ const CONFIGURE_RETRY_MS = 2000;
 /** Longest that an answer waits for the account's index, milliseconds. */
 const INDEX_WAIT_MS = 1000;
 
-/** Hosts that a new machine is offered to, one after another. */
-const PLACEMENT_TRIES = 3;
-const noRoom: Failure = { code: "no_capacity", message: "No host has room.", retryAfterMs: 5000 };
-
 type Watcher = (record: SandboxRecord) => void;
 
 export class Engine {
   readonly timers: Timers;
+  readonly archiving: Archiving;
+  readonly hosting: Hosting;
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
   readonly #host: HostClient;
   readonly #purges: Purges;
+  readonly #releases: Releases;
   readonly #watchers = new Set<Watcher>();
   #store: SandboxStore | null;
   #driving: Promise<void> | null = null;
@@ -51,6 +51,9 @@ export class Engine {
     this.#env = env;
     this.#host = new HostClient(env.ROUSE_HOST_SECRET);
     this.#purges = new Purges(ctx.storage, this.#host);
+    this.#releases = new Releases(ctx.storage, env.VAULT);
+    this.archiving = new Archiving(this, env);
+    this.hosting = new Hosting(this, env, this.#host);
     this.#store = SandboxStore.existing(ctx.storage);
     this.timers = new Timers(ctx.storage);
   }
@@ -81,7 +84,8 @@ export class Engine {
     }
     const outcome = reduce(record.life, event, Date.now());
     if (!outcome.ok || !outcome.changed) return outcome;
-    const given = event.type === "hostLost" ? this.#givenUp(record) : record;
+    const given =
+      event.type === "hostLost" ? this.#givenUp(record) : event.type === "ran" ? this.#arrived(record) : record;
     this.save({ ...given, life: outcome.life });
     if (event.type === "stop" || event.type === "delete") this.#stepAbort?.abort();
     return outcome;
@@ -89,11 +93,36 @@ export class Engine {
 
   /** A machine that is given up for good is removed when its host is back. */
   #givenUp(record: SandboxRecord): SandboxRecord {
-    const { state, run, generation } = record.life;
+    const { state, run } = record.life;
     if (!record.host || !(state === "deleted" || (state === "starting" && run === "create"))) return record;
-    this.#purges.add(record.id, generation, record.host, Date.now());
-    this.timers.set("purges", this.#purges.dueAt());
+    this.leaveBehind(record, record.host);
     return state === "deleted" ? record : { ...record, host: null };
+  }
+
+  /** A move is done: the copy at the host that the sandbox was on goes. */
+  #arrived(record: SandboxRecord): SandboxRecord {
+    if (!record.origin) return record;
+    if (record.origin.id !== record.host?.id) this.leaveBehind(record, record.origin);
+    return { ...record, origin: null };
+  }
+
+  /** What a host has of the sandbox is removed, when it can be. */
+  leaveBehind({ id, life: { generation } }: SandboxRecord, host: HostAddress): void {
+    this.#purges.add(id, generation, host, Date.now());
+    this.timers.set("purges", this.#purges.dueAt());
+  }
+
+  /** The sandbox lives on that host after all. */
+  arriveAt(id: string, hostId: string): void {
+    this.#purges.drop(id, hostId);
+  }
+
+  /** Tell the vault what is not needed any more. */
+  async release(): Promise<void> {
+    const record = this.record();
+    if (record) await this.#releases.run(record.account, Date.now());
+    this.timers.set("releases", this.#releases.dueAt());
+    this.timers.arm();
   }
 
   /** A host shows itself with a machine that nothing is known of: what is left of it is removed now. */
@@ -108,11 +137,19 @@ export class Engine {
     this.timers.arm();
   }
 
-  /** Store a record with its timers, and tell whoever waits and the account. */
-  save(record: SandboxRecord): void {
+  /**
+   * Store a record with its timers, and tell whoever waits and the account.
+   * @param dropped manifests that the sandbox needs no more
+   */
+  save(given: SandboxRecord, dropped: readonly string[] = []): void {
     const store = this.openStore();
-    const { step, retention, lease } = timersOf(record.life);
+    const { step, retention, lease } = timersOf(given.life);
+    const record = this.#shredded(given);
+    const vault = given.archive?.vault;
     store.transaction(() => {
+      const released = vault !== undefined && !record.archive ? [null] : dropped;
+      for (const manifest of released) this.#releases.add(vault ?? "", record.id, manifest, Date.now());
+      if (released.length > 0) this.timers.set("releases", Date.now());
       store.saveRecord(record);
       store.nextSequence();
       this.timers.set("step", step);
@@ -130,6 +167,12 @@ export class Engine {
     // A pause or wake is over in a moment; telling of its beginning would only slow it down.
     const { state } = record.life;
     if (state !== "pausing" && state !== "resuming") this.background(this.pushIndex());
+  }
+
+  /** With the root of its keys, what is stored of a deleted sandbox is gone for good. */
+  #shredded(record: SandboxRecord): SandboxRecord {
+    const { state, undeleteTo } = record.life;
+    return state === "deleted" && undeleteTo === null ? { ...record, archive: null } : record;
   }
 
   background(work: Promise<unknown>): void {
@@ -196,119 +239,10 @@ export class Engine {
     const abort = new AbortController();
     this.#stepAbort = abort;
     try {
-      const refusal = await this.#refusal(record);
-      if (refusal) return { type: "refused", generation: record.life.generation, failure: refusal };
-      if (!record.host) return await this.#place(record, abort.signal);
-      // A host that was silent before may hang, and a call to it would wait in vain.
-      const { stopReason, attempts } = record.life;
-      const doubtful = stopReason === "host_lost" || attempts > 0;
-      if (doubtful && (await this.#whereabouts(record)) === "lost") return hostLost(record);
-      const event = await runStep(this.#host, record.host, record, abort.signal);
-      if (event.type !== "unreachable" || abort.signal.aborted) return event;
-      const now = await this.#whereabouts(record);
-      if (now === "lost") return hostLost(record);
-      return now ? await runStep(this.#host, now, record, abort.signal) : event;
+      return await this.hosting.step(record, abort.signal);
     } finally {
       this.#stepAbort = null;
     }
-  }
-
-  /** Why the account does not allow the run that is about to begin; null when it does. */
-  async #refusal(record: SandboxRecord): Promise<Failure | null> {
-    const { life } = record;
-    const asked = record.governed || record.maxTotalCostMicros !== null;
-    if (!asked || (life.state !== "starting" && life.state !== "resuming")) return null;
-    const { id, label, shape, createdBy, maxTotalCostMicros } = record;
-    const isNew = life.run === "create";
-    const ask = { id, label, generation: life.generation, isNew, shape, keyId: createdBy, maxTotalCostMicros };
-    try {
-      const answer = await accountObject(this.#env.ACCOUNT, record.account).admitRun(ask);
-      return answer.ok ? null : answer.failure;
-    } catch {
-      return { code: "host_unavailable", message: "The account can't be asked now.", retryAfterMs: 1000 };
-    }
-  }
-
-  /** Choose the host, once for the sandbox's whole life. */
-  async #place(record: SandboxRecord, signal: AbortSignal): Promise<LifeEvent> {
-    if (record.life.state === "deleted") return { type: "purged" };
-    if (record.life.state === "stopping") return { type: "stopped", generation: record.life.generation };
-    const { hosts } = await readBoard(this.#env);
-    let refusal: Failure | null = null;
-    for (let left = [...hosts], tries = 0; ; tries++) {
-      const placement = placeOn(left, record.shape);
-      if ("failure" in placement || tries >= PLACEMENT_TRIES) {
-        const failure = refusal ?? ("failure" in placement ? placement.failure : noRoom);
-        return { type: "runFailed", generation: record.life.generation, memory: "none", nothingMade: true, failure };
-      }
-      const event = await this.#tryHost(record, placement.host, signal);
-      const full = event.type === "runFailed" && event.nothingMade && event.failure.code === "no_capacity";
-      if (!full) return event;
-      // The board was late: the host is fuller than it said. Not that one again, now.
-      refusal = event.failure;
-      left = left.filter(({ hostId }) => hostId !== placement.host.hostId);
-    }
-  }
-
-  async #tryHost(record: SandboxRecord, chosen: Host, signal: AbortSignal): Promise<LifeEvent> {
-    const current = this.record();
-    // Deleted or stopped while the board was asked: then no host must learn of it.
-    if (current?.id !== record.id || current.life.state !== record.life.state) {
-      return unreachable(record, { code: "host_unavailable", message: "The sandbox changed." });
-    }
-    const host = { id: chosen.hostId, url: chosen.url, session: chosen.session };
-    const placed = { ...current, host };
-    // After a creation that was given up it may be the same host again.
-    this.#purges.drop(placed.id, host.id);
-    this.save(placed);
-    return runStep(this.#host, host, placed, signal);
-  }
-
-  /** A host may come back under another address, or in another session: that, when it did. `lost` when nothing of it can run any more. */
-  async #whereabouts(record: SandboxRecord): Promise<HostAddress | "lost" | null> {
-    const { host } = record;
-    if (!host) return null;
-    const board = await readBoard(this.#env);
-    if (board.isLost(host.id)) return "lost";
-    const found = board.hosts.find((one) => one.hostId === host.id);
-    const current = this.record();
-    const isSame = found?.url === host.url && found.session === host.session;
-    if (!found || isSame || current?.id !== record.id) return null;
-    const moved = { id: host.id, url: found.url, session: found.session };
-    this.save({ ...current, host: moved });
-    return moved;
-  }
-
-  /** Why a sleeper can't be woken now: its host is lost. Nothing is changed or tried for it. */
-  async outOfReach(id: string): Promise<Failure | null> {
-    const record = this.record();
-    if (record?.id !== id || record.life.state !== "paused" || record.life.stopReason !== "host_lost") return null;
-    return (await this.#whereabouts(record)) === "lost" ? lostFailure : null;
-  }
-
-  /** Ask the host whether a sandbox that should run does, and take note. A failure says that it can't be known. */
-  async verify(record: SandboxRecord): Promise<Failure | null> {
-    if (!record.host) return null;
-    let seen = await this.#host.get(record.host, record.id);
-    if (!seen.ok && !seen.reached) {
-      const now = await this.#whereabouts(record);
-      if (now === "lost") {
-        this.commit(record.id, hostLost(record));
-        return null;
-      }
-      if (now) seen = await this.#host.get(now, record.id);
-    }
-    if (seen.ok) {
-      const event = observed(record, seen.value);
-      if (event.type === "unreachable") return event.failure;
-      this.commit(record.id, event);
-      return null;
-    }
-    if (seen.reached && seen.failure.code === "not_found") {
-      this.commit(record.id, { type: "ended", generation: record.life.generation, reason: "host_lost" });
-      return null;
-    }
-    return { ...seen.failure, code: "host_unavailable", retryAfterMs: seen.failure.retryAfterMs ?? 1000 };
   }
 
   /** Give the running machine the settings it does not have yet. */
@@ -408,6 +342,9 @@ export class Engine {
       case "purges":
         this.timers.set("purges", Date.now() + STEP_CHECK_MS);
         return this.#purge();
+      case "releases":
+        this.timers.set("releases", Date.now() + STEP_CHECK_MS);
+        return this.release();
       case "configure":
         this.timers.set("configure", Date.now() + CONFIGURE_RETRY_MS);
         if (record?.configurePending && record.life.state === "running") await this.configure();
@@ -419,16 +356,6 @@ export class Engine {
       }
     }
   }
-}
-
-const lostFailure: Failure = {
-  code: "host_unavailable",
-  message: "The sandbox's host has been silent for longer than its lease.",
-  retryAfterMs: 5000,
-};
-
-function hostLost({ life: { generation } }: SandboxRecord): LifeEvent {
-  return { type: "hostLost", generation, failure: lostFailure };
 }
 
 export function urlParts(env: Env): { scheme: string; domain: string } {

@@ -11,95 +11,9 @@
  */
 import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
 import type { FrozenFate } from "../../sdk/contract/host.ts";
+import type { Life, LifeEvent } from "./life.ts";
 import type { SandboxState, StopReason } from "../../sdk/contract/sandbox.ts";
 import { begun, extended, newLease, type Lease } from "./lease.ts";
-
-/** How the current generation began, or begins. */
-export type RunKind = "create" | "wake" | "boot";
-
-/** `cut_off`: the account has no means for it; `stopReason` says which. */
-export type PauseReason = "idle" | "requested" | "time_limit" | "cut_off";
-
-/** What the table decides about. All times are Unix milliseconds. */
-export interface Life {
-  readonly state: SandboxState;
-  readonly generation: number;
-  readonly run: RunKind;
-  /** Why the pause under way was begun. */
-  readonly pauseReason: PauseReason | null;
-  /** Somebody wants the sandbox awake as soon as the pause under way ends. */
-  readonly wakeAfterPause: boolean;
-  /** Tries of the step under way that found no host. */
-  readonly attempts: number;
-  /** When the step under way is looked at again; null when none is. */
-  readonly nextTryAt: number | null;
-  /** The host holds a disk of this sandbox. */
-  readonly diskKept: boolean;
-  /** A host may still hold something of a deleted sandbox. */
-  readonly purgePending: boolean;
-  /** What a deleted sandbox was, for as long as it can be taken back; null when it can't. */
-  readonly undeleteTo: "paused" | "stopped" | null;
-  readonly retentionDays: number;
-  readonly lease: Lease;
-  readonly readyAt: number | null;
-  readonly lastActiveAt: number | null;
-  readonly pausedAt: number | null;
-  readonly endedAt: number | null;
-  readonly stopReason: StopReason | null;
-  readonly memoryRestored: boolean | null;
-  /** Why the last step failed; null after one that worked. */
-  readonly failure: Failure | null;
-}
-
-/** What happened, or what somebody asks for. Events with a generation come from a host. */
-export type LifeEvent =
-  /** `leaseSeconds`: the time limit of the run it begins, instead of the sandbox's own. */
-  | { readonly type: "wake"; readonly leaseSeconds?: number }
-  | { readonly type: "restart" }
-  /** Run again whatever it takes: from RAM where there is some, else from disk. */
-  | { readonly type: "recover" }
-  | { readonly type: "pause"; readonly reason: "idle" | "requested" }
-  | { readonly type: "extend"; readonly seconds: number }
-  | { readonly type: "leaseEnd" }
-  | { readonly type: "stop" }
-  /** `graceMs`: how long a sandbox at rest can be taken back. */
-  | { readonly type: "delete"; readonly graceMs?: number }
-  | { readonly type: "undelete" }
-  /** `unpaid`: whatever its retention. */
-  | { readonly type: "expire"; readonly unpaid?: boolean }
-  | { readonly type: "ran"; readonly generation: number; readonly lastActiveAt: number }
-  | {
-      readonly type: "runFailed";
-      readonly generation: number;
-      /** Whether the RAM of before can still be loaded. */
-      readonly memory: "saved" | "none";
-      /** No host took the machine: nothing of it exists. */
-      readonly nothingMade: boolean;
-      readonly failure: Failure;
-    }
-  | {
-      readonly type: "paused";
-      readonly generation: number;
-      readonly reason?: StopReason;
-      readonly lastActiveAt?: number;
-    }
-  | { readonly type: "pauseRefused"; readonly generation: number }
-  | { readonly type: "pauseFailed"; readonly generation: number; readonly failure: Failure }
-  | { readonly type: "stopped"; readonly generation: number }
-  | { readonly type: "ended"; readonly generation: number; readonly reason: StopReason }
-  | {
-      readonly type: "unreachable";
-      readonly generation: number;
-      readonly from: SandboxState;
-      readonly failure: Failure;
-    }
-  /** The account does not allow the run: nothing of it was begun. */
-  | { readonly type: "refused"; readonly generation: number; readonly failure: Failure }
-  /** The account has no means for the run under way any more. */
-  | { readonly type: "cutOff"; readonly reason: StopReason }
-  /** The host has been silent for longer than its lease: nothing of the sandbox runs there. */
-  | { readonly type: "hostLost"; readonly generation: number; readonly failure: Failure }
-  | { readonly type: "purged" };
 
 export type Outcome =
   | { readonly ok: true; readonly life: Life; readonly changed: boolean }
@@ -139,6 +53,7 @@ export function newLife(retentionDays: number, now: number, lease: Lease = newLe
     purgePending: false,
     undeleteTo: null,
     retentionDays,
+    savedGeneration: null,
     lease,
     readyAt: null,
     lastActiveAt: null,
@@ -203,12 +118,22 @@ const boot = (life: Life, now: number, change: Partial<Life> = {}): Life =>
     pausedAt: null,
   });
 
-const toPaused = (life: Life, reason: StopReason, now: number, lastActiveAt?: number): Life => {
+/** Whose state is at rest now: as its host says, else that of the last run, unless nothing has run since an earlier one. */
+const saved = (life: Life, { savedGeneration }: { savedGeneration?: number | null } = {}) => ({
+  savedGeneration: savedGeneration ?? life.savedGeneration ?? life.generation,
+});
+
+const toPaused = (
+  life: Life,
+  event: { reason?: StopReason; lastActiveAt?: number; savedGeneration?: number | null },
+  now: number,
+): Life => {
   const paused = enter(life, "paused", now, {
+    ...saved(life, event),
     pausedAt: now,
-    stopReason: reason,
+    stopReason: event.reason ?? "requested",
     failure: null,
-    lastActiveAt: lastActiveAt ?? life.lastActiveAt,
+    lastActiveAt: event.lastActiveAt ?? life.lastActiveAt,
   });
   return life.state === "pausing" && life.wakeAfterPause ? resume(paused, now) : paused;
 };
@@ -218,11 +143,12 @@ const reasonOf = (life: Life): StopReason =>
   life.pauseReason === "cut_off" ? (life.stopReason ?? "insufficient_funds") : (life.pauseReason ?? "requested");
 
 const toStopped = (life: Life, reason: StopReason, now: number, change: Partial<Life> = {}): Life =>
-  enter(life, "stopped", now, { stopReason: reason, endedAt: now, pausedAt: null, ...change });
+  enter(life, "stopped", now, { ...saved(life), stopReason: reason, endedAt: now, pausedAt: null, ...change });
 
 const toRunning = (life: Life, lastActiveAt: number, now: number): Life =>
   enter(life, "running", now, {
     diskKept: true,
+    savedGeneration: null,
     readyAt: life.readyAt ?? now,
     lastActiveAt,
     pausedAt: null,
@@ -267,9 +193,15 @@ const takeBack = (life: Life, _event: LifeEvent, now: number): Life | Failure =>
     : enter(life, "stopped", now, change);
 };
 const halt = (life: Life, _event: LifeEvent, now: number): Life =>
-  enter(life, "stopping", now, { stopReason: "requested", failure: null });
+  enter(life, "stopping", now, {
+    // A run that is only beginning may have begun.
+    savedGeneration: life.state === "paused" ? life.savedGeneration : null,
+    stopReason: "requested",
+    failure: null,
+  });
 const restart = (life: Life, _event: LifeEvent, now: number): Life => boot(life, now);
-const crash = (life: Life, event: { reason: StopReason }, now: number): Life => toStopped(life, event.reason, now);
+const crash = (life: Life, event: Extract<LifeEvent, { type: "ended" }>, now: number): Life =>
+  toStopped(life, event.reason, now, saved(life, event));
 
 function failure(code: ErrorCode, message: string, state: SandboxState): Failure {
   return { code, message, details: { state } };
@@ -285,9 +217,13 @@ const extend = (life: Life, event: { seconds: number }, now: number): Life => {
   return lease === life.lease ? life : { ...life, lease };
 };
 
-/** Its RAM is on a host that is silent; when that is back, it wakes as after any pause. */
+/** Its RAM is on a host that is silent, and of its last run; when that host is back, it wakes as after any pause. */
 const lose = (life: Life, event: { failure: Failure }, now: number): Life => ({
-  ...enter(life, "paused", now, { pausedAt: life.pausedAt ?? now, stopReason: "host_lost" }),
+  ...enter(life, "paused", now, {
+    pausedAt: life.pausedAt ?? now,
+    savedGeneration: life.generation,
+    stopReason: "host_lost",
+  }),
   failure: event.failure,
 });
 
@@ -374,19 +310,21 @@ const table: Table = {
           failure: event.failure,
         });
       }
-      return toStopped(life, "startup_failed", now, { failure: event.failure });
+      const savedGeneration = event.savedGeneration ?? life.generation;
+      return toStopped(life, "startup_failed", now, { savedGeneration, failure: event.failure });
     },
     resuming: (life, event, now) => {
+      const savedGeneration = event.savedGeneration ?? life.savedGeneration;
       if (event.memory === "saved")
-        return enter(life, "paused", now, { pausedAt: life.pausedAt ?? now, failure: event.failure });
+        return enter(life, "paused", now, { savedGeneration, pausedAt: life.pausedAt ?? now, failure: event.failure });
       return boot(life, now, { stopReason: "wake_failed", failure: event.failure });
     },
   },
   paused: {
-    pausing: (life, event, now) => toPaused(life, event.reason ?? reasonOf(life), now, event.lastActiveAt),
-    running: (life, event, now) => toPaused(life, event.reason ?? "requested", now, event.lastActiveAt),
+    pausing: (life, event, now) => toPaused(life, { ...event, reason: event.reason ?? reasonOf(life) }, now),
+    running: toPaused,
     // Somebody still waits for it to run.
-    resuming: (life, _event, now) => resume({ ...life, pausedAt: now }, now),
+    resuming: (life, event, now) => resume({ ...life, ...saved(life, event), pausedAt: now }, now),
   },
   pauseRefused: {
     // Asked outright meanwhile: the pause goes on, and is driven again without the condition.
@@ -399,13 +337,16 @@ const table: Table = {
         ? enter(life, "stopping", now, { stopReason: reasonOf(life), failure: event.failure })
         : enter(life, "running", now, { failure: event.failure }),
   },
-  stopped: { stopping: (life, _event, now) => toStopped(life, life.stopReason ?? "requested", now, { failure: null }) },
+  stopped: {
+    stopping: (life, event, now) =>
+      toStopped(life, life.stopReason ?? "requested", now, { ...saved(life, event), failure: null }),
+  },
   ended: {
     running: crash,
     pausing: (life, event, now) =>
-      life.wakeAfterPause ? boot(life, now, { stopReason: event.reason }) : toStopped(life, event.reason, now),
+      life.wakeAfterPause ? boot(life, now, { stopReason: event.reason }) : crash(life, event, now),
     paused: crash,
-    stopping: (life, _event, now) => toStopped(life, life.stopReason ?? "requested", now),
+    stopping: (life, event, now) => toStopped(life, life.stopReason ?? "requested", now, saved(life, event)),
   },
   refused: {
     starting: (life, event, now) =>
@@ -432,7 +373,7 @@ const table: Table = {
     starting: (life, event, now) =>
       life.run === "create"
         ? enter(life, "starting", now, { generation: life.generation + 1, failure: event.failure })
-        : toStopped(life, "host_lost", now, { failure: event.failure }),
+        : toStopped(life, "host_lost", now, { savedGeneration: life.generation, failure: event.failure }),
     stopping: (life, _event, now) => toStopped(life, life.stopReason ?? "requested", now),
     deleted: (life) => (life.purgePending ? { ...life, purgePending: false, nextTryAt: null } : life),
   },

@@ -1,5 +1,6 @@
 /** The object of one sandbox name: decides whether and where its machine runs. Bytes never pass through it. */
 import { DurableObject } from "cloudflare:workers";
+import type { ArchiveStep } from "../../sdk/contract/archive.ts";
 import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
 import { newSandboxId } from "../../sdk/contract/names.ts";
@@ -17,6 +18,7 @@ import {
 import {
   refuse,
   replayed,
+  type ArchiveAnswer,
   type Ask,
   type Change,
   type PreviewTerms,
@@ -27,9 +29,11 @@ import {
   type SandboxAnswer,
   type SandboxApi,
 } from "./api.ts";
-import { ANSWERS_KEPT_MS, Engine, urlParts } from "./engine.ts";
+import { Answers } from "./answers.ts";
+import { Engine, urlParts } from "./engine.ts";
 import { activeHolds, idleSeconds } from "./holds.ts";
-import { fateOf, isLive, isTransitional, type LifeEvent } from "./lifecycle.ts";
+import type { LifeEvent } from "./life.ts";
+import { fateOf, isLive, isTransitional } from "./lifecycle.ts";
 import { Previews, type PreviewResult } from "./previews.ts";
 import { identityOf, newRecord, toDeleted, toSandbox, type CreateTerms, type SandboxRecord } from "./record.ts";
 import { Routing, type Found } from "./routing.ts";
@@ -40,13 +44,17 @@ const TURN_MS = 30_000;
 
 export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   readonly #engine: Engine;
-  readonly #underWay = new Map<string, Promise<SandboxAnswer>>();
+  readonly #answers: Answers;
   readonly #previews: Previews;
   readonly #routing: Routing;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#engine = new Engine(ctx, env);
+    this.#answers = new Answers(this.#engine, {
+      find: (id) => this.#find(id),
+      settle: (id, goal, holdMs) => this.#settle(id, goal, holdMs),
+    });
     this.#previews = new Previews(this.#engine, env);
     this.#routing = new Routing(this.#engine, env);
   }
@@ -114,11 +122,11 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     store.transaction(() => {
       if (last) store.savePast(toDeleted(last));
       store.removePreviews();
-      if (key !== null) this.#remember(store, key, change.fingerprint, record.id, null);
+      if (key !== null) this.#answers.remember(store, key, change.fingerprint, record.id, null);
       this.#engine.save(record);
     });
     const answer = await this.#settle(record.id, "running", change.holdMs);
-    if (key !== null && answer.ok) this.#remember(store, key, change.fingerprint, record.id, answer);
+    if (key !== null && answer.ok) this.#answers.remember(store, key, change.fingerprint, record.id, answer);
     // What left nothing behind may be tried again under the same key.
     if (key !== null && store.record()?.life.state === "deleted") store.removeAnswer(key);
     return answer;
@@ -142,7 +150,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   async update(input: UpdateSandbox, change: Change): Promise<SandboxAnswer> {
-    return this.#once(change, async (record) => {
+    return this.#answers.once(change, async (record) => {
       if (input.name !== undefined && input.name !== record.name) {
         return refuse("unavailable", "A sandbox keeps the name it was created with.");
       }
@@ -182,7 +190,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   async pause(change: Change): Promise<SandboxAnswer> {
-    return this.#once(
+    return this.#answers.once(
       change,
       async (record) => {
         await this.#turn(record, ["starting", "resuming"], change.holdMs);
@@ -193,7 +201,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   async wake(leaseSeconds: number | undefined, change: Change): Promise<SandboxAnswer> {
-    return this.#once(
+    return this.#answers.once(
       change,
       async (record) => {
         if (record.life.state === "running")
@@ -206,7 +214,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   async extend(seconds: number, change: Change): Promise<SandboxAnswer> {
-    return this.#once(change, async (record) => {
+    return this.#answers.once(change, async (record) => {
       const outcome = this.#engine.commit(record.id, { type: "extend", seconds });
       if (!outcome.ok) return outcome;
       await this.#engine.indexed();
@@ -215,7 +223,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   async hold(name: string, seconds: number, change: Change): Promise<SandboxAnswer> {
-    return this.#once(change, async (record) => {
+    return this.#answers.once(change, async (record) => {
       const now = Date.now();
       const { [name]: _, ...others } = activeHolds(record.holds, now);
       if (seconds > 0 && Object.keys(others).length >= limits.holdsMax)
@@ -233,11 +241,15 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   async stop(change: Change): Promise<SandboxAnswer> {
-    return this.#once(change, (record) => this.#ask(record.id, { type: "stop" }, "stopped", change.holdMs), "stopped");
+    return this.#answers.once(
+      change,
+      (record) => this.#ask(record.id, { type: "stop" }, "stopped", change.holdMs),
+      "stopped",
+    );
   }
 
   async restart(change: Change): Promise<SandboxAnswer> {
-    return this.#once(
+    return this.#answers.once(
       change,
       async (record) => {
         await this.#turn(record, ["pausing", "stopping"], change.holdMs);
@@ -248,7 +260,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   async recover(change: Change): Promise<SandboxAnswer> {
-    return this.#once(
+    return this.#answers.once(
       change,
       async (record) => {
         await this.#turn(record, ["stopping"], change.holdMs);
@@ -283,7 +295,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   async setRetention(days: number, change: Change): Promise<SandboxAnswer> {
-    return this.#once(change, async (record) => {
+    return this.#answers.once(change, async (record) => {
       this.#engine.save({ ...record, life: { ...record.life, retentionDays: days } });
       await this.#engine.indexed();
       return this.get({ id: record.id });
@@ -380,6 +392,11 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     return taken;
   }
 
+  async archiveStep(id: string, step: ArchiveStep, hostId: string): Promise<Result<{ answer: ArchiveAnswer }>> {
+    const found = this.#find(id);
+    return found.ok ? this.#engine.archiving.step(found.record, step, hostId) : found;
+  }
+
   /** Bring what holds a name to run: woken from RAM, or restarted from disk. */
   async #revive(record: SandboxRecord, holdMs: number): Promise<SandboxAnswer> {
     const { id } = record;
@@ -401,7 +418,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   async #ask(id: string, event: LifeEvent, goal: SandboxState, holdMs: number): Promise<SandboxAnswer> {
-    const lost = goal === "running" ? await this.#engine.outOfReach(id) : null;
+    const lost = goal === "running" ? await this.#engine.hosting.outOfReach(id) : null;
     if (lost) return { ok: false, failure: lost };
     const outcome = this.#engine.commit(id, event);
     return outcome.ok ? this.#settle(id, goal, holdMs) : outcome;
@@ -428,56 +445,6 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     return state === "deleted" ? gone : this.#show(record);
   }
 
-  /** Run a change once per Idempotency-Key; a repeated one gets the first one's answer. */
-  async #once(
-    change: Change,
-    act: (record: SandboxRecord) => Promise<SandboxAnswer>,
-    goal?: SandboxState,
-  ): Promise<SandboxAnswer> {
-    const found = this.#find(change.id);
-    if (!found.ok) return found;
-    const { store, record } = found;
-    const key = change.idempotencyKey;
-    if (key === null) return act(record);
-    const known = store.answer(key);
-    if (known) {
-      if (known.fingerprint !== change.fingerprint)
-        return refuse("idempotency_key_reused", "The Idempotency-Key was used for another request.");
-      // It was begun and no host answered then; it goes on by itself, so that it must not be begun again.
-      if (known.answer === GOES_ON && goal) return replayed(await this.#settle(record.id, goal, change.holdMs));
-      if (known.answer !== null && known.answer !== GOES_ON) return replayed(JSON.parse(known.answer) as SandboxAnswer);
-      const first = this.#underWay.get(key);
-      if (first) return replayed(await first);
-    }
-    this.#remember(store, key, change.fingerprint, record.id, null);
-    const work = act(record);
-    this.#underWay.set(key, work);
-    try {
-      const answer = await work;
-      if (answer.ok) this.#remember(store, key, change.fingerprint, record.id, answer);
-      else if (goal && store.record()?.id === record.id && isTransitional(store.record()?.life.state ?? "deleted"))
-        this.#remember(store, key, change.fingerprint, record.id, GOES_ON);
-      else store.removeAnswer(key);
-      return answer;
-    } finally {
-      this.#underWay.delete(key);
-    }
-  }
-
-  #remember(
-    store: SandboxStore,
-    key: string,
-    fingerprint: string,
-    sandboxId: string,
-    answer: SandboxAnswer | typeof GOES_ON | null,
-  ): void {
-    const now = Date.now();
-    const text = typeof answer === "string" ? answer : answer && JSON.stringify(answer);
-    store.saveAnswer(key, { fingerprint, sandboxId, answer: text, createdAt: now });
-    this.#engine.timers.atLatest("answers", now + ANSWERS_KEPT_MS);
-    this.#engine.timers.arm();
-  }
-
   #find(id: string | null): Found {
     const { store } = this.#engine;
     const record = store?.record();
@@ -491,8 +458,6 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 }
 
-/** Stands for the answer of a change that was begun and is not done. */
-const GOES_ON = "goes on";
 const notFound = refuse("not_found", "There is no such sandbox.");
 const gone = refuse("sandbox_gone", "The sandbox was deleted.");
 const hostUnavailable: Failure = { code: "host_unavailable", message: "The host does not answer.", retryAfterMs: 1000 };

@@ -10,9 +10,11 @@ import {
 } from "../../sdk/contract/sandbox.ts";
 import { namedUrl, type UrlParts } from "../named-url.ts";
 import type { HostAddress } from "./host-client.ts";
+import { durabilityOf, type Archive } from "./archive.ts";
 import { activeHolds, type Holds } from "./holds.ts";
 import { newLease } from "./lease.ts";
-import { newLife, pausedExpiresAt, type Life } from "./lifecycle.ts";
+import type { Life } from "./life.ts";
+import { newLife, pausedExpiresAt } from "./lifecycle.ts";
 
 export interface SandboxRecord {
   readonly id: string;
@@ -38,6 +40,15 @@ export interface SandboxRecord {
   readonly maxTotalCostMicros: number | null;
   /** The host that holds the machine; null until one is chosen. */
   readonly host: HostAddress | null;
+  /**
+   * While a move to `host` is under way: the host that it goes away from, which keeps its copy until the sandbox runs
+   * where it went.
+   */
+  readonly origin: HostAddress | null;
+  /** Its saved states off the host; null before the first. */
+  readonly archive: Archive | null;
+  /** How many states before the last are kept, to roll back to. */
+  readonly keepPauses: number;
   /** Settings that the running machine's host was not told yet. */
   readonly configurePending: boolean;
   readonly life: Life;
@@ -81,6 +92,9 @@ export function newRecord(
     createdBy: terms.keyId,
     maxTotalCostMicros: input.maxTotalCostMicros ?? null,
     host: null,
+    origin: null,
+    archive: null,
+    keepPauses: 0,
     configurePending: false,
     life: newLife(
       terms.retentionDays,
@@ -134,6 +148,7 @@ export function toSandbox(record: SandboxRecord, urls: UrlParts): Sandbox {
     lastPauseError: life.failure?.code === "pause_failed" ? life.failure.message : null,
     pausedAt: isoOrNull(life.pausedAt),
     pausedExpiresAt: isoOrNull(pausedExpiresAt(life)),
+    durability: durabilityOf(record),
     memoryRestored: life.memoryRestored,
     diskKept: life.state === "deleted" ? false : life.diskKept,
     maxTotalCostMicros: record.maxTotalCostMicros,

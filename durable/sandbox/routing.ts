@@ -46,7 +46,7 @@ export class Routing {
       if (state === "running") {
         if (verify) {
           verify = false;
-          const failure = await this.#engine.verify(record);
+          const failure = await this.#engine.hosting.verify(record);
           if (failure) return { ok: false, failure };
           continue;
         }
@@ -56,7 +56,7 @@ export class Routing {
       if (!record.autoWake && (state === "paused" || state === "pausing"))
         return refuse("sandbox_paused", "The sandbox is paused and wakes only when told to.");
       if (state === "stopping") return refuse("sandbox_stopped", "The sandbox is stopping.", { state });
-      const lost = await this.#engine.outOfReach(id);
+      const lost = await this.#engine.hosting.outOfReach(id);
       if (lost) return { ok: false, failure: lost };
       const outcome = this.#engine.commit(id, { type: "wake" });
       if (!outcome.ok) return outcome;

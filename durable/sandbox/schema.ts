@@ -55,4 +55,17 @@ export const migrations: readonly Migration[] = [
       ) STRICT;
     `,
   },
+  {
+    id: "0003-releases",
+    sql: `
+      CREATE TABLE releases (
+        vault TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        manifest TEXT NOT NULL,
+        attempts INTEGER NOT NULL,
+        due_at INTEGER NOT NULL,
+        PRIMARY KEY (vault, owner, manifest)
+      ) STRICT;
+    `,
+  },
 ];

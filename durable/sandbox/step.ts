@@ -1,16 +1,21 @@
 /** One host call of the step that a sandbox is in, and what it means for its life. */
 import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
+import type { SavedState } from "../../sdk/contract/archive.ts";
 import type { CreateMachine, Machine, PauseMachine, RunMachine } from "../../sdk/contract/host.ts";
 import type { HostAddress, HostAnswer, HostClient } from "./host-client.ts";
 import { idleSeconds } from "./holds.ts";
-import type { LifeEvent } from "./lifecycle.ts";
+import type { LifeEvent } from "./life.ts";
 import type { SandboxRecord } from "./record.ts";
 
-/** Drive the step. The call is idempotent per generation, so a step may be driven again at any time. */
+/**
+ * Drive the step. The call is idempotent per generation, so a step may be driven again at any time.
+ * @param saved the newest state that was sealed, for a step that begins a run
+ */
 export async function runStep(
   client: HostClient,
   host: HostAddress,
   record: SandboxRecord,
+  saved: SavedState | null,
   signal: AbortSignal,
 ): Promise<LifeEvent> {
   const { id, life } = record;
@@ -18,7 +23,7 @@ export async function runStep(
     const answer = await client.destroy(host, id, life.generation, signal);
     return answer.ok || answer.failure.code === "not_found" ? { type: "purged" } : unreachable(record, answer.failure);
   }
-  const answer = await call(client, host, record, signal);
+  const answer = await call(client, host, record, saved, signal);
   if (answer.ok) return observed(record, answer.value);
   // A host that is cut off, or was and has begun anew, did nothing: it is as good as silent.
   const { code } = answer.failure;
@@ -31,13 +36,18 @@ function call(
   client: HostClient,
   host: HostAddress,
   record: SandboxRecord,
+  saved: SavedState | null,
   signal: AbortSignal,
 ): Promise<HostAnswer<Machine>> {
-  const { id, life } = record;
+  const { id, life, origin } = record;
   const { generation } = life;
   const idlePauseSeconds = idleSeconds(record, Date.now());
   const { session } = host;
-  const run = { generation, env: { ...record.env }, idlePauseSeconds, session } satisfies RunMachine;
+  const env = { ...record.env };
+  const run = { generation, env, idlePauseSeconds, session, ...(saved ? { saved } : {}) } satisfies RunMachine;
+  const { account, shape, label: hostname } = record;
+  // A host that it moves to has nothing of it.
+  const make = { ...run, account, shape, hostname } satisfies CreateMachine;
   switch (life.state) {
     case "pausing":
       return client.act(
@@ -50,15 +60,12 @@ function call(
     case "stopping":
       return client.act(host, id, "stop", { generation }, signal);
     case "resuming":
-      return client.act(host, id, "wake", run, signal);
+      return origin ? client.create(host, id, make, signal) : client.act(host, id, "wake", run, signal);
     default:
-      if (life.run === "boot") return client.act(host, id, "boot", run, signal);
-      return client.create(
-        host,
-        id,
-        { ...run, account: record.account, shape: record.shape, hostname: record.label } satisfies CreateMachine,
-        signal,
-      );
+      if (life.run === "create") return client.create(host, id, make, signal);
+      return origin
+        ? client.create(host, id, { ...make, diskOnly: true }, signal)
+        : client.act(host, id, "boot", run, signal);
   }
 }
 
@@ -83,6 +90,11 @@ async function refused(
   if (!seen.ok) {
     if (!seen.reached || seen.failure.code !== "not_found") return unreachable(record, seen.failure);
     if (life.state === "stopping") return { type: "stopped", generation };
+    // It was to be moved there, and that host has nothing of it now: what is stored is as it was.
+    if (record.origin) {
+      const { savedGeneration } = life;
+      return { type: "runFailed", generation, savedGeneration, memory: "saved", nothingMade: false, failure };
+    }
     if (starting)
       return {
         type: "runFailed",
@@ -102,12 +114,13 @@ async function refused(
   }
   // That run came and went while its beginning was still being asked for: its host has put it to sleep since.
   if (current && life.state === "resuming" && machine.state === "paused" && failure.code === "conflict")
-    return { type: "paused", generation };
+    return { type: "paused", generation, savedGeneration: machine.savedGeneration ?? null };
   if (starting && (machine.state === "paused" || machine.state === "stopped" || !current)) {
     const code = life.state === "resuming" ? "wake_failed" : "start_failed";
     return {
       type: "runFailed",
       generation,
+      savedGeneration: machine.savedGeneration ?? null,
       memory: machine.memory === "saved" ? "saved" : "none",
       nothingMade: false,
       failure: named(failure, code),
@@ -117,7 +130,14 @@ async function refused(
 }
 
 /** Codes that say more than that the step failed. */
-const telling: ReadonlySet<ErrorCode> = new Set(["no_capacity", "no_host", "invalid_image", "disk_full"]);
+const telling: ReadonlySet<ErrorCode> = new Set([
+  "no_capacity",
+  "no_host",
+  "invalid_image",
+  "disk_full",
+  "incompatible_host",
+  "state_damaged",
+]);
 
 function named(failure: Failure, code: ErrorCode): Failure {
   return telling.has(failure.code) ? failure : { ...failure, code };
@@ -127,15 +147,16 @@ function named(failure: Failure, code: ErrorCode): Failure {
 export function observed(record: SandboxRecord, machine: Machine): LifeEvent {
   const { generation } = record.life;
   const lastActiveAt = Date.parse(machine.lastActiveAt);
+  const { savedGeneration = null } = machine;
   switch (machine.state) {
     case "running":
       return { type: "ran", generation: machine.generation, lastActiveAt };
     case "paused":
-      return { type: "paused", generation: machine.generation, lastActiveAt };
+      return { type: "paused", generation: machine.generation, savedGeneration, lastActiveAt };
     case "stopped":
       return record.life.state === "stopping"
-        ? { type: "stopped", generation }
-        : { type: "ended", generation: machine.generation, reason: machine.endReason ?? "vm_crashed" };
+        ? { type: "stopped", generation, savedGeneration }
+        : { type: "ended", generation: machine.generation, savedGeneration, reason: machine.endReason ?? "vm_crashed" };
     default:
       return unreachable(record, {
         code: "host_unavailable",

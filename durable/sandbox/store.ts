@@ -2,7 +2,7 @@
 import type { Access, DeletedSandbox } from "../../sdk/contract/sandbox.ts";
 import { hasSchema, migrate } from "../migrations.ts";
 import { newLease } from "./lease.ts";
-import type { Life } from "./lifecycle.ts";
+import type { Life } from "./life.ts";
 import type { SandboxRecord } from "./record.ts";
 import { migrations } from "./schema.ts";
 
@@ -153,7 +153,10 @@ export class SandboxStore {
 
 /** A record of an earlier version, with what has come to records since. */
 function current(record: SandboxRecord): SandboxRecord {
-  const { lease = newLease(0, "stop"), undeleteTo = null } = record.life as Partial<Life>;
-  const later = { holds: {}, governed: false, createdBy: null, maxTotalCostMicros: null };
-  return { ...later, ...record, life: { ...record.life, lease, undeleteTo } };
+  const life = { lease: newLease(0, "stop"), undeleteTo: null, savedGeneration: null } satisfies Partial<Life>;
+  const later = {
+    ...{ holds: {}, governed: false, createdBy: null, maxTotalCostMicros: null },
+    ...{ origin: null, archive: null, keepPauses: 0 },
+  };
+  return { ...later, ...record, life: { ...life, ...record.life } };
 }

@@ -1,9 +1,10 @@
 /** Edge <-> host agent, internal: neither the SDK's index nor the public API shows it. */
 import { z } from "zod";
 import { AccountName } from "./account.ts";
+import { SavedState } from "./archive.ts";
 import { HostSecrets } from "./host-secrets.ts";
 import { Env, StopReason } from "./sandbox.ts";
-import { SandboxId } from "./names.ts";
+import { Generation, SandboxId } from "./names.ts";
 
 /** Headers between edge and host; inbound ones of these names are dropped at the edge. */
 export const hostHeaders = {
@@ -35,8 +36,6 @@ export type MachineVerb = (typeof machineVerbs)[number];
 export const Shape = z.object({ image: z.string(), vcpu: z.int(), memoryMiB: z.int(), diskMiB: z.int() });
 export type Shape = z.infer<typeof Shape>;
 
-export const Generation = z.int().min(1);
-
 /**
  * Names a stretch in which a host had a lease without a gap. A call that begins a run carries the one that the edge knows:
  * after a gap the host refuses it (`misdirected`), as it may have been on its way all the while.
@@ -55,6 +54,10 @@ export const CreateMachine = z.object({
   /** Seconds without activity before the host proposes a pause; 0 never. */
   idlePauseSeconds: z.int(),
   session: HostSession.optional(),
+  /** Begin with this state instead of the golden one. */
+  saved: SavedState.optional(),
+  /** With `saved`: boot from its disk. */
+  diskOnly: z.boolean().optional(),
 });
 export type CreateMachine = z.infer<typeof CreateMachine>;
 
@@ -64,6 +67,8 @@ export const RunMachine = z.object({
   env: Env,
   idlePauseSeconds: z.int(),
   session: HostSession.optional(),
+  /** The state that the machine sleeps with, for a host that holds it sealed, or no more. */
+  saved: SavedState.optional(),
 });
 export type RunMachine = z.infer<typeof RunMachine>;
 
@@ -77,8 +82,11 @@ export const StopMachine = z.object({ generation: Generation });
 /** `:configure` on a running machine. */
 export const ConfigureMachine = z.object({ generation: Generation, env: Env, idlePauseSeconds: z.int() });
 
-/** `:settle`: how deep a paused machine sleeps from now on. */
-export const sleepDepths = ["resident", "prestarted", "local"] as const;
+/**
+ * `:settle`: how deep a paused machine sleeps from now on. `compact`: only what differs from its golden image is on the
+ * host. `cold`: nothing is.
+ */
+export const sleepDepths = ["resident", "prestarted", "local", "compact", "cold"] as const;
 export const SettleMachine = z.object({ depth: z.enum(sleepDepths) });
 export type SleepDepth = (typeof sleepDepths)[number];
 
@@ -96,6 +104,8 @@ export const Machine = z.object({
   /** Whether RAM can still be loaded. */
   memory: z.enum(["live", "saved", "none"]),
   depth: z.enum(sleepDepths).nullable(),
+  /** The run that the state at rest is of; null while one is live. */
+  savedGeneration: Generation.nullable().optional(),
   /** How the last run began: from RAM, or from disk. */
   memoryRestored: z.boolean(),
   /** Set when the machine ended by itself. */

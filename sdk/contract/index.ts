@@ -4,3 +4,4 @@ export * from "./errors.ts";
 export * from "./guest.ts";
 export * from "./names.ts";
 export * from "./sandbox.ts";
+export * from "./snapshot.ts";

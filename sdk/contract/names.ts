@@ -92,3 +92,6 @@ function base32(bytes: Uint8Array, length: number): string {
   }
   return out;
 }
+
+/** Counts the runs of one machine, from 1; grows with each. */
+export const Generation = z.int().min(1);

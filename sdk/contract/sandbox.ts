@@ -257,6 +257,30 @@ export const Preview = z
   .meta({ id: "Preview" });
 export type Preview = z.infer<typeof Preview>;
 
+export const durabilityStates = ["cached", "local", "durable", "cold"] as const;
+
+/**
+ * `cached`: acknowledged, survives the death of any process of its host. `local`: on the host's disk for sure.
+ * `durable`: off the host as well, and can wake elsewhere. `cold`: only off the host.
+ */
+export const Durability = z
+  .object({
+    state: z.enum(durabilityStates),
+    /** When it was saved, was on the disk, was off the host, and was given up on the host. */
+    cachedAt: Time,
+    localAt: Time.nullable(),
+    durableAt: Time.nullable(),
+    coldAt: Time.nullable(),
+    /** RAM, disk and devices as the machine sees them; null before `local`. */
+    logicalBytes: z.int().nullable(),
+    /** Compressed bytes of all that it needs off the host; null before `local`. */
+    storedBytes: z.int().nullable(),
+    /** Bytes stored off the host that no other sandbox or snapshot needs. */
+    ownedBytes: z.int(),
+  })
+  .meta({ id: "Durability" });
+export type Durability = z.infer<typeof Durability>;
+
 export const Sandbox = z
   .object({
     id: z.string(),
@@ -307,6 +331,8 @@ export const Sandbox = z
     lastPauseError: z.string().nullable().optional(),
     pausedAt: Time.nullable(),
     pausedExpiresAt: Time.nullable(),
+    /** How safe the state at rest is; null while the sandbox runs. */
+    durability: Durability.nullable().optional(),
     /** false after a boot from disk where RAM was lost or given up; true after a wake; null before either. */
     memoryRestored: z.boolean().nullable(),
     diskKept: z.boolean(),

@@ -1,8 +1,10 @@
 /**
  * Signed grants, as `<payload base64url>.<HMAC-SHA256 base64url>`: tickets (edge -> host, one machine in one
- * generation) and link tokens (people -> edge, one port of one sandbox). Pure but for the platform's WebCrypto.
+ * generation), link tokens (people -> edge, one port of one sandbox) and vault tickets (host -> edge, one vault:
+ * `VaultTicket`). Pure but for the platform's WebCrypto.
  */
 import { z } from "zod";
+import type { VaultTicket } from "./archive.ts";
 
 const encoder = new TextEncoder();
 
@@ -32,19 +34,19 @@ export type LinkToken = z.infer<typeof LinkToken>;
 export type SigningKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>;
 
 /** A key for `sign` and `verify`; `purpose` keeps a grant of one kind from passing as another. */
-export function signingKey(secret: string, purpose: "ticket" | "link"): Promise<SigningKey> {
+export function signingKey(secret: string, purpose: "ticket" | "link" | "vault"): Promise<SigningKey> {
   const material = encoder.encode(`rouse-${purpose}\n${secret}`);
   return crypto.subtle.importKey("raw", material, { name: "HMAC", hash: "SHA-256" }, false, ["sign", "verify"]);
 }
 
-export async function sign(key: SigningKey, payload: Ticket | LinkToken): Promise<string> {
+export async function sign(key: SigningKey, payload: Ticket | LinkToken | VaultTicket): Promise<string> {
   const body = toBase64Url(encoder.encode(JSON.stringify(payload)));
   const mac = new Uint8Array(await crypto.subtle.sign("HMAC", key, encoder.encode(body)));
   return `${body}.${toBase64Url(mac)}`;
 }
 
 /** The payload when signature, form and time are right, else null. */
-export async function verify<T extends typeof Ticket | typeof LinkToken>(
+export async function verify<T extends typeof Ticket | typeof LinkToken | typeof VaultTicket>(
   key: SigningKey,
   schema: T,
   text: string,

@@ -1,7 +1,7 @@
 /** What machines used: how hosts report it, and how an account reads it. */
 import { z } from "zod";
 import { AccountName, AccountPlan } from "./account.ts";
-import { Generation } from "./host.ts";
+import { Generation } from "./names.ts";
 import { SandboxId } from "./names.ts";
 import type { Amounts } from "./pricing.ts";
 

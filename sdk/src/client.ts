@@ -15,19 +15,19 @@ import type { Usage } from "../contract/usage.ts";
 import { z } from "zod";
 import { Accounts } from "./accounts.ts";
 import { parseBaseUrl } from "./credentials.ts";
-import { ConflictError, RouseError, ServiceUnavailableError, invalidArgument } from "./errors.ts";
+import { RouseError, invalidArgument } from "./errors.ts";
 import { Keys } from "./keys.ts";
 import { Members } from "./members.ts";
 import { Page } from "./page.ts";
 import { inParallel } from "./parallel.ts";
-import { Remote, parseAnswer } from "./remote.ts";
+import { Remote, addressable, parseAnswer } from "./remote.ts";
 import { Sandbox, undelete } from "./sandbox.ts";
 import type { CreateInput, DeleteOptions } from "./sandbox.ts";
+import { Snapshots } from "./snapshots.ts";
 import { Transport } from "./transport.ts";
 import type { RequestOptions } from "./transport.ts";
+import { started } from "./waits.ts";
 
-/** Seconds a creation may take: the first of a new size also makes its golden image. */
-const START_SECONDS = 300;
 const PARALLEL_STOPS = 8;
 
 const HostList = z.object({ data: z.array(HostSchema) });
@@ -91,6 +91,8 @@ export interface StopAllResult {
 export class Rouse {
   /** The account's sandboxes. */
   readonly sandboxes: Sandboxes;
+  /** The account's snapshots. */
+  readonly snapshots: Snapshots;
   /** The account's API keys. */
   readonly keys: Keys;
   /** The account's people. */
@@ -109,6 +111,7 @@ export class Rouse {
     if (rest.baseUrl !== undefined) parseBaseUrl(rest.baseUrl);
     this.transport = new Transport({ ...rest, timeoutMs, maxRetries, waitForCapacityMs });
     this.sandboxes = new Sandboxes(this.transport);
+    this.snapshots = new Snapshots(this.transport);
     this.keys = new Keys(this.transport);
     this.members = new Members(this.transport);
     this.accounts = new Accounts(this.transport);
@@ -117,6 +120,11 @@ export class Rouse {
   /** The same as {@link Rouse.sandboxes}. */
   get sandbox(): Sandboxes {
     return this.sandboxes;
+  }
+
+  /** The same as {@link Rouse.snapshots}. */
+  get snapshot(): Snapshots {
+    return this.snapshots;
   }
 
   /** The machines that carry sandboxes, with accelerator and images. */
@@ -251,20 +259,7 @@ export class Sandboxes {
       ...options,
     });
     const sandbox = new Sandbox(this.#transport, parseAnswer(SandboxSchema, answer));
-    if (!wait || sandbox.state === "running") return sandbox;
-    try {
-      return await sandbox.waitFor("running", { timeoutSeconds: START_SECONDS, signal: options.signal });
-    } catch (cause) {
-      if (!(cause instanceof ConflictError)) throw cause;
-      throw new ServiceUnavailableError({
-        code: "start_failed",
-        status: 502,
-        message: `The sandbox did not start: ${cause.message}`,
-        hint: "Look at the host agent's log.",
-        details: { sandboxId: sandbox.id, ...cause.details },
-        cause,
-      });
-    }
+    return wait ? await started(sandbox, options.signal) : sandbox;
   }
 
   async #page(filter: ListFilter, cursor: string | undefined, options: RequestOptions): Promise<Page<Sandbox>> {
@@ -288,12 +283,4 @@ export class Sandboxes {
       next,
     );
   }
-}
-
-/** Some names would make a path that means something else. */
-function addressable(idOrName: string): string {
-  if (idOrName === "") throw invalidArgument("The sandbox's id or name is empty.");
-  if (idOrName === "." || idOrName === "..")
-    throw invalidArgument(`A path cannot hold the name ${idOrName}.`, "Use the sandbox's id.");
-  return idOrName;
 }

@@ -8,6 +8,9 @@ export { Rouse, Rouse as Runtime, Sandboxes } from "./client.ts";
 export type { ListFilter, Me, RouseOptions, StopAllResult, UsageOptions } from "./client.ts";
 export { Sandbox } from "./sandbox.ts";
 export type { CreateInput, DeleteOptions, SettleOptions, WithClient } from "./sandbox.ts";
+export type { ForkOptions } from "./forks.ts";
+export { Snapshots } from "./snapshots.ts";
+export type { SnapshotFilter, SnapshotOptions } from "./snapshots.ts";
 export { Accounts } from "./accounts.ts";
 export { Keys } from "./keys.ts";
 export type { KeyInput } from "./keys.ts";
@@ -79,9 +82,11 @@ export type {
   Access,
   CreateSandbox,
   DeletedSandbox,
+  Durability,
   Preview,
   Sandbox as SandboxInfo,
   SandboxState,
   StopReason,
   UpdateSandbox,
 } from "../contract/sandbox.ts";
+export type { HistoryPoint, Snapshot, SnapshotMode, SnapshotState, UpdateSnapshot } from "../contract/snapshot.ts";

@@ -1,5 +1,6 @@
 /** One sandbox as the target of calls, and the reading of answers by the contract. */
 import type { z } from "zod";
+import { invalidArgument } from "./errors.ts";
 import { unexpectedAnswer } from "./transport.ts";
 import type { Call, Transport } from "./transport.ts";
 
@@ -31,6 +32,14 @@ export class Remote {
   delete(suffix: string, extras: CallExtras = {}): Promise<unknown> {
     return this.transport.json({ method: "DELETE", path: this.path(suffix), ...extras });
   }
+}
+
+/** Some names would make a path that means something else. @throws InvalidRequestError `invalid_argument` */
+export function addressable(idOrName: string): string {
+  if (idOrName === "") throw invalidArgument("The sandbox's id or name is empty.");
+  if (idOrName === "." || idOrName === "..")
+    throw invalidArgument(`A path cannot hold the name ${idOrName}.`, "Use the sandbox's id.");
+  return idOrName;
 }
 
 /** An answer by the contract. @throws RouseError `unexpected_answer` */

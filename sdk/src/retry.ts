@@ -9,6 +9,8 @@ const FINAL_CODES = new Set([
   "start_failed",
   "wake_failed",
   "pause_failed",
+  "snapshot_failed",
+  "state_damaged",
   "interpreter_failed",
 ]);
 

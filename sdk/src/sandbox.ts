@@ -8,12 +8,16 @@ import type {
   SandboxState,
   UpdateSandbox,
 } from "../contract/sandbox.ts";
+import { History } from "../contract/snapshot.ts";
+import type { HistoryPoint, Snapshot } from "../contract/snapshot.ts";
 import { Rouse } from "./client.ts";
 import type { ListFilter } from "./client.ts";
 import { exec, execStream, spawn } from "./exec.ts";
 import type { Command, CommandOptions, ExecOptions, ExecResult, SpawnOptions } from "./exec.ts";
-import { ConflictError, ConnectionError, NotFoundError, RouseError } from "./errors.ts";
+import { NotFoundError, RouseError } from "./errors.ts";
 import { Files } from "./files.ts";
+import { fork } from "./forks.ts";
+import type { ForkOptions } from "./forks.ts";
 import { Interpreter } from "./interpreter.ts";
 import { namedFetch } from "./named-fetch.ts";
 import { urlOfPort } from "./named-url.ts";
@@ -23,13 +27,10 @@ import { Previews } from "./previews.ts";
 import { Processes } from "./process.ts";
 import type { Process } from "./process.ts";
 import { Remote, parseAnswer } from "./remote.ts";
-import { sleep } from "./scope.ts";
+import { capture } from "./snapshots.ts";
+import type { SnapshotOptions } from "./snapshots.ts";
 import type { RequestOptions, Transport } from "./transport.ts";
-
-/** Seconds that a change may take before the server answers with the state so far. */
-const SETTLE_SECONDS = 60;
-/** Longest single wait on the server, seconds. */
-const LONG_WAIT_SECONDS = 60;
+import { SETTLE_SECONDS, untilDurable, untilState } from "./waits.ts";
 
 /** What a sandbox is created with; each field has a default. */
 export type CreateInput = Omit<CreateSandbox, "getOrCreate"> & {
@@ -197,34 +198,25 @@ export class Sandbox {
     state: "running" | "paused" | "stopped",
     options: { timeoutSeconds?: number | undefined; signal?: AbortSignal | undefined } = {},
   ): Promise<this> {
-    const { timeoutSeconds = SETTLE_SECONDS, signal } = options;
-    const endsAt = performance.now() + timeoutSeconds * 1000;
-    for (;;) {
-      const askedAt = performance.now();
-      const left = Math.ceil((endsAt - askedAt) / 1000);
-      const query = { waitFor: state, timeoutSeconds: Math.max(1, Math.min(LONG_WAIT_SECONDS, left)) };
-      this.#take(await this.#remote.get("", { query, signal }));
-      if (this.state === state) return this;
-      if (this.state === "stopped" || this.state === "deleted") {
-        const why = this.#info.lastError ?? this.#info.stopReason;
-        throw new ConflictError({
-          code: "conflict",
-          status: 409,
-          message: `${this.#called()} is ${this.state}, not ${state}${why === null ? "" : `: ${why}`}.`,
-          details: { state: this.state, stopReason: this.#info.stopReason },
-        });
-      }
-      if (performance.now() >= endsAt) {
-        throw new ConnectionError({
-          code: "timeout",
-          message: `${this.#called()} is ${this.state}, and not ${state} after ${timeoutSeconds} s.`,
-          hint: "Pass a larger timeoutSeconds.",
-          retryable: true,
-        });
-      }
-      // A server that answers at once must not be asked without a pause.
-      if (performance.now() - askedAt < 250) await sleep(250, signal);
-    }
+    await untilState(state, options, async (extras) => this.#take(await this.#remote.get("", extras)).info);
+    return this;
+  }
+
+  /**
+   * Wait until what it sleeps with is stored off its host (`info.durability`), so that it can wake elsewhere.
+   * @param options `timeoutMs`: longest wait, milliseconds; 10 minutes unless given, 0 for no limit.
+   * @throws ConnectionError `timeout` when it takes longer
+   * @throws ConflictError `conflict` while it does not sleep: what runs changes all the time
+   *
+   * @example
+   * await sandbox.pause();
+   * await sandbox.waitUntilDurable();
+   */
+  async waitUntilDurable(
+    options: { timeoutMs?: number | undefined; signal?: AbortSignal | undefined } = {},
+  ): Promise<this> {
+    await untilDurable(this, options);
+    return this;
   }
 
   /** Put to sleep with its RAM. @throws ServiceUnavailableError `pause_failed`; the sandbox then runs on */
@@ -316,6 +308,57 @@ export class Sandbox {
     return this.#take(await this.#remote.post(":retention", { days }, options));
   }
 
+  /**
+   * Take a snapshot and wait until it is ready; see {@link Snapshots.create}. One that runs stands still for a moment
+   * and goes on; one that sleeps sleeps on.
+   *
+   * @example
+   * const { id } = await sandbox.snapshot({ name: "before the upgrade" });
+   * const copy = await Sandbox.create({ snapshot: id });
+   */
+  snapshot(options: SnapshotOptions = {}): Promise<Snapshot> {
+    return capture(this.#remote, options);
+  }
+
+  /**
+   * Copy it with its RAM and processes, and wait until the copies run. Each has an identity of its own; the source
+   * goes on.
+   * @param options `count`: 1 to 16, which answers a list; one sandbox without it. `name`: of the copy, with a count
+   *   above 1 `name-1`, `name-2`, ...; none unless given. `labels`: those of the source unless given. `keepSnapshot`:
+   *   keep the snapshot they start from.
+   * @throws ConflictError `name_taken`, `quota_exceeded`, or `no_capacity`: no host has room now
+   * @throws ServiceUnavailableError `snapshot_failed`, or `start_failed` of a copy; the other copies are there
+   *
+   * @example
+   * const attempts = await sandbox.fork({ count: 4, name: "attempt" });
+   */
+  fork(options?: ForkOptions & { count?: undefined }): Promise<Sandbox>;
+  fork(options: ForkOptions & { count: number }): Promise<Sandbox[]>;
+  fork(options: ForkOptions): Promise<Sandbox | Sandbox[]>;
+  fork(options: ForkOptions = {}): Promise<Sandbox | Sandbox[]> {
+    return fork(this.#remote, options, (info) => new Sandbox(this.#transport, info));
+  }
+
+  /**
+   * The states that it slept with and that are still stored, newest first: the last one, and `keepPauses` before it.
+   */
+  async history(options: RequestOptions = {}): Promise<HistoryPoint[]> {
+    return parseAnswer(History, await this.#remote.get("/history", options)).data;
+  }
+
+  /**
+   * Make it what it was at a point of its {@link Sandbox.history}, under the same name and id. What it is now is a
+   * point itself, if it has been stored.
+   * @throws NotFoundError `point_not_found`
+   *
+   * @example
+   * const [, before] = await sandbox.history();
+   * if (before !== undefined) await sandbox.rollback(before.point);
+   */
+  async rollback(point: string, options: RequestOptions = {}): Promise<this> {
+    return this.#take(await this.#remote.post(":rollback", { point }, { ...options, waitSeconds: SETTLE_SECONDS }));
+  }
+
   /** Stops the sandbox at the end of `await using`; its disk is kept. Failures are ignored. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop({ wait: false }).catch(() => undefined);
@@ -335,10 +378,6 @@ export class Sandbox {
     // Only the creation's answer says it, and it stays true of this handle.
     this.#info = this.#info.reused === undefined ? info : { ...info, reused: this.#info.reused };
     return this;
-  }
-
-  #called(): string {
-    return this.#info.name === null ? `Sandbox ${this.id}` : `Sandbox ${JSON.stringify(this.#info.name)}`;
   }
 }
 

@@ -1,5 +1,6 @@
 /** How edge tests call the edge and steer the fake host. */
 import { env, exports } from "cloudflare:workers";
+import type { SavedState } from "../../sdk/contract/archive.ts";
 import type { ErrorCode } from "../../sdk/contract/error-codes.ts";
 import type { Heartbeat } from "../../sdk/contract/host.ts";
 import type { Sandbox } from "../../sdk/contract/sandbox.ts";
@@ -119,6 +120,20 @@ export async function report(id: string, event: object, account = "default", hos
   });
 }
 
+/** A host moves the saved state of a machine off itself. */
+export async function archive<T = { error: Fault }>(
+  id: string,
+  step: object,
+  hostId = "fake-1",
+): Promise<{ status: number; body: T }> {
+  const response = await edge(`${API}/internal/accounts/default/machines/${encodeURIComponent(id)}/archive`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${await hostKey(roots.host, hostId, FIRST_EPOCH)}` },
+    body: JSON.stringify(step),
+  });
+  return { status: response.status, body: await response.json<T>() };
+}
+
 /** Steering of the fake host, for one label. */
 export const fake = {
   state: (label: string) => steer("state", label),
@@ -131,6 +146,10 @@ export const fake = {
   /** Keys that it was told are over. */
   async revoked(): Promise<string[]> {
     return (await fetch(`${hostUrl}/fake/revoked`)).json<string[]>();
+  },
+  /** Stored states that its machines were made with. */
+  async arrived(label: string): Promise<(SavedState & { id: string; diskOnly: boolean })[]> {
+    return (await fetch(`${hostUrl}/fake/arrived?label=${label}`)).json();
   },
   async plan(plan: Plan): Promise<void> {
     await fetch(`${hostUrl}/fake/plan`, { method: "POST", body: JSON.stringify(plan) });

@@ -61,7 +61,7 @@ describe("machines of a host that is cut off", () => {
     const machines = new Machines(
       driver,
       new Journal(":memory:"),
-      { residentSeconds: 600, prestartedSeconds: 0 },
+      { residentSeconds: 600, prestartedSeconds: 0, compactAfterSeconds: 3600, coldAfterSeconds: 3600 },
       { mayRun: () => lease.holds },
     );
     const fence = new Fence(lease, machines, async () => "run");
@@ -100,7 +100,7 @@ describe("machines of a host that is cut off", () => {
     const machines = new Machines(
       driver,
       new Journal(":memory:"),
-      { residentSeconds: 600, prestartedSeconds: 0 },
+      { residentSeconds: 600, prestartedSeconds: 0, compactAfterSeconds: 3600, coldAfterSeconds: 3600 },
       { mayRun: () => lease.holds },
     );
     const fence = new Fence(lease, machines, async () => "run");
@@ -126,7 +126,7 @@ it("a call that was on its way while the host was cut off begins nothing", async
   const lease = new HostLease({ file: null, now: () => now });
   const driver = new FakeDriver(join(dir, "machines"));
   const gate = { mayRun: () => lease.holds, session: () => lease.session };
-  const sleep = { residentSeconds: 600, prestartedSeconds: 0 };
+  const sleep = { residentSeconds: 600, prestartedSeconds: 0, compactAfterSeconds: 3600, coldAfterSeconds: 3600 };
   const machines = new Machines(driver, new Journal(":memory:"), sleep, gate);
   const id = newSandboxId("late");
   const create = (session: string) =>
@@ -158,7 +158,7 @@ it("a call that was on its way while the host was cut off begins nothing", async
 it("a host that is full refuses before anything is done, and what sleeps stays as it is", async () => {
   let lack: string | null = "it is full";
   const driver = new FakeDriver(join(dir, "machines"));
-  const sleep = { residentSeconds: 600, prestartedSeconds: 0 };
+  const sleep = { residentSeconds: 600, prestartedSeconds: 0, compactAfterSeconds: 3600, coldAfterSeconds: 3600 };
   const room = { lack: async () => lack };
   const machines = new Machines(driver, new Journal(":memory:"), sleep, { room });
   const id = newSandboxId("full");

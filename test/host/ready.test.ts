@@ -35,7 +35,12 @@ describe("a woken machine", () => {
     app.on("connection", () => connections++);
     app.listen(0, "127.0.0.1");
     await once(app, "listening");
-    machines = new Machines(driver(), new Journal(":memory:"), { residentSeconds: 600, prestartedSeconds: 0 });
+    machines = new Machines(driver(), new Journal(":memory:"), {
+      residentSeconds: 600,
+      prestartedSeconds: 0,
+      compactAfterSeconds: 3600,
+      coldAfterSeconds: 3600,
+    });
     host = await hostServer({ machines, controlSecret: SECRET, ticketSecret: SECRET, about: async () => ({}) });
     host.listen(0, "127.0.0.1");
     await once(host, "listening");
@@ -64,6 +69,7 @@ describe("a woken machine", () => {
       qemuVersion: null,
       images: ["default"],
       compatibility: "test",
+      sleepers: null,
       prepare: async () => undefined,
       create: async () => undefined,
       wake: async () => {

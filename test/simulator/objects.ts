@@ -2,7 +2,8 @@
  * The objects of all names, driven as `engine.ts` drives one: intent first, one host call at a time, its outcome put to
  * the table, and the table's timer for the step looked at when it is due. The calls themselves are those of `step.ts`.
  */
-import { hasStep, STEP_CHECK_MS, timersOf, type Life, type LifeEvent } from "../../durable/sandbox/lifecycle.ts";
+import type { Life, LifeEvent } from "../../durable/sandbox/life.ts";
+import { hasStep, STEP_CHECK_MS, timersOf } from "../../durable/sandbox/lifecycle.ts";
 import type { HostClient } from "../../durable/sandbox/host-client.ts";
 import type { SandboxRecord } from "../../durable/sandbox/record.ts";
 import { observed, runStep } from "../../durable/sandbox/step.ts";
@@ -161,7 +162,7 @@ export class Objects {
   #call(name: number, counter: Counter, passedOver: readonly number[] | null): void {
     const record = this.#record(name, this.#population.life(name));
     if (!record.host) throw new Error(`name ${name} has no host`);
-    const event = runStep(this.#calls as unknown as HostClient, record.host, record, unaborted);
+    const event = runStep(this.#calls as unknown as HostClient, record.host, record, null, unaborted);
     this.#steps.set(name, { event, counter, passedOver });
   }
 

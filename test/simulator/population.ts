@@ -1,13 +1,6 @@
 /** The sandboxes: one life each, every change of it through the table, and what must hold after each change. */
-import {
-  isTransitional,
-  newLife,
-  reduce,
-  timersOf,
-  type Life,
-  type LifeEvent,
-  type Outcome,
-} from "../../durable/sandbox/lifecycle.ts";
+import type { Life, LifeEvent } from "../../durable/sandbox/life.ts";
+import { isTransitional, newLife, reduce, timersOf, type Outcome } from "../../durable/sandbox/lifecycle.ts";
 import { newLease } from "../../durable/sandbox/lease.ts";
 import { defaults } from "../../sdk/contract/sandbox.ts";
 import type { Invariants } from "./invariants.ts";

@@ -1,6 +1,7 @@
 /** What one name takes in storage and on the wire, from records as the code makes them. */
 import { newRecord, toSandbox, type SandboxRecord } from "../../durable/sandbox/record.ts";
-import { reduce, timersOf, type LifeEvent } from "../../durable/sandbox/lifecycle.ts";
+import type { LifeEvent } from "../../durable/sandbox/life.ts";
+import { reduce, timersOf } from "../../durable/sandbox/lifecycle.ts";
 import { Meter, REST_REPORT_MS } from "../../backend-pool/report/meter.ts";
 import type { JournalRow } from "../../backend-pool/store/journal.ts";
 import type { UsageRow } from "../../backend-pool/store/usage.ts";

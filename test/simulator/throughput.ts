@@ -1,6 +1,7 @@
 /** How fast the pure code is on this machine, by the clock on the wall. */
 import { placeOn } from "../../durable/hosts/placement.ts";
-import { newLife, reduce, timersOf, type Life, type LifeEvent } from "../../durable/sandbox/lifecycle.ts";
+import type { Life, LifeEvent } from "../../durable/sandbox/life.ts";
+import { newLife, reduce, timersOf } from "../../durable/sandbox/lifecycle.ts";
 import { sample } from "./board.ts";
 import { SHAPE } from "./objects.ts";
 

@@ -1,7 +1,8 @@
 /** People, hosts and time: everything that happens to the objects from outside, on a virtual clock. */
 import { hostLeaseTimes, HOST_LEASE_SECONDS } from "../../sdk/contract/host-lease.ts";
 import { defaults } from "../../sdk/contract/sandbox.ts";
-import { STEP_CHECK_MS, timersOf, type Life } from "../../durable/sandbox/lifecycle.ts";
+import type { Life } from "../../durable/sandbox/life.ts";
+import { STEP_CHECK_MS, timersOf } from "../../durable/sandbox/lifecycle.ts";
 import { Random } from "../faults/random.ts";
 import { Board } from "./board.ts";
 import { Fleet } from "./fleet.ts";

@@ -8,6 +8,7 @@ import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import type { WebSocket as Socket, WebSocketServer as SocketServer } from "ws";
+import type { SavedState } from "../../sdk/contract/archive.ts";
 import { errorBody, RouseFailure, statusOf, type ErrorCode } from "../../sdk/contract/error-codes.ts";
 import {
   CreateMachine,
@@ -67,6 +68,8 @@ export class FakeHost {
   readonly #holds = new Map<string, (() => void)[]>();
   #away = new Set<string>();
   readonly #revoked: string[] = [];
+  /** Stored states that machines were made with. */
+  readonly #arrived: (SavedState & { id: string; diskOnly: boolean })[] = [];
 
   /** It stands for every host of the names. */
   constructor(roots: { host: string; signing: string }, hostIds: readonly string[] = ["fake-1", "spare-1", "rack-7"]) {
@@ -112,6 +115,12 @@ export class FakeHost {
     switch (url.pathname) {
       case "/fake/revoked":
         return json(res, 200, this.#revoked);
+      case "/fake/arrived":
+        return json(
+          res,
+          200,
+          this.#arrived.filter(({ id }) => labelOfId(id) === label),
+        );
       case "/fake/plan":
         this.#plans.push(JSON.parse((await bytesOf(req)).toString()) as Plan);
         break;
@@ -248,8 +257,10 @@ export class FakeHost {
   #create(id: string, body: CreateMachine, held: Held | undefined): Machine {
     if (held) {
       if (held.machine.state === "running" && held.machine.generation === body.generation) return held.machine;
-      throw new RouseFailure("conflict", "the machine exists");
+      // It stands for all hosts, so what comes from another one may be here.
+      if (!body.saved) throw new RouseFailure("conflict", "the machine exists");
     }
+    if (body.saved) this.#arrived.push({ id, ...body.saved, diskOnly: body.diskOnly ?? false });
     const machine: Machine = {
       id,
       account: body.account,
@@ -258,7 +269,7 @@ export class FakeHost {
       shape: body.shape,
       memory: "live",
       depth: null,
-      memoryRestored: true,
+      memoryRestored: body.diskOnly !== true,
       endReason: null,
       lastActiveAt: new Date().toISOString(),
       lastActionMs: 1,

@@ -3,7 +3,8 @@
  * table, the real lease times and the real lease of a host, on clocks that run apart.
  */
 import { describe, expect, it } from "vitest";
-import { fateOf, newLife, reduce, type Life, type LifeEvent } from "../../durable/sandbox/lifecycle.ts";
+import type { Life, LifeEvent } from "../../durable/sandbox/life.ts";
+import { fateOf, newLife, reduce } from "../../durable/sandbox/lifecycle.ts";
 import { HostLease } from "../../backend-pool/machine/host-lease.ts";
 import { HOST_LEASE_SECONDS, hostLeaseTimes } from "../../sdk/contract/host-lease.ts";
 

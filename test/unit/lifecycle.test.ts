@@ -1,14 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { newLease } from "../../durable/sandbox/lease.ts";
-import {
-  fateOf,
-  isTransitional,
-  newLife,
-  reduce,
-  timersOf,
-  type Life,
-  type LifeEvent,
-} from "../../durable/sandbox/lifecycle.ts";
+import type { Life, LifeEvent } from "../../durable/sandbox/life.ts";
+import { fateOf, isTransitional, newLife, reduce, timersOf } from "../../durable/sandbox/lifecycle.ts";
 import type { SandboxState } from "../../sdk/contract/sandbox.ts";
 
 const failure = { code: "wake_failed", message: "no" } as const;

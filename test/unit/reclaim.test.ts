@@ -14,20 +14,51 @@ const frozen: Actual = { ...runs, running: false, frozen: true };
 
 it.each<[string, JournalRow, Actual, object | null]>([
   ["a machine whose files are gone is forgotten", row("running"), gone, null],
-  ["a running one runs on", row("running"), runs, { change: { state: "running" }, next: "watch" }],
-  ["a frozen one waits for the edge's word", row("running"), frozen, { change: { state: "running" }, next: "wait" }],
+  [
+    "a running one runs on",
+    row("running"),
+    runs,
+    { change: { state: "running", savedGeneration: null }, next: "watch" },
+  ],
+  [
+    "a frozen one waits for the edge's word",
+    row("running"),
+    frozen,
+    { change: { state: "running", savedGeneration: null }, next: "wait" },
+  ],
   ["a creation that was cut off goes on with the next call", row("creating"), sleeps, { change: {}, next: "wait" }],
-  ["a creation that ran does run", row("creating"), runs, { change: { state: "running" }, next: "watch" }],
+  [
+    "a creation that ran does run",
+    row("creating"),
+    runs,
+    { change: { state: "running", savedGeneration: null }, next: "watch" },
+  ],
   ["a boot that was cut off begins anew", row("waking", { memoryRestored: false }), runs, { change: {}, next: "wait" }],
-  ["a wake that ran does run", row("waking"), runs, { change: { state: "running" }, next: "watch" }],
+  [
+    "a wake that ran does run",
+    row("waking"),
+    runs,
+    { change: { state: "running", savedGeneration: null }, next: "watch" },
+  ],
   ["a wake that did not begin may begin", row("waking"), sleeps, { change: { state: "paused" }, next: "settle" }],
   [
     "a pause that was whole is one, and its run over",
     row("pausing"),
     sleeps,
+    { change: { state: "paused", endedGeneration: 3, savedGeneration: 3 }, next: "settle" },
+  ],
+  [
+    "a sleeper sleeps on with the state that it has",
+    row("paused", { savedGeneration: 2 }),
+    sleeps,
     { change: { state: "paused", endedGeneration: 3 }, next: "settle" },
   ],
-  ["a pause that was not is none", row("pausing"), runs, { change: { state: "running" }, next: "watch" }],
+  [
+    "a pause that was not is none",
+    row("pausing"),
+    runs,
+    { change: { state: "running", savedGeneration: null }, next: "watch" },
+  ],
   ["a stopped one stays so", row("stopped"), disk, { change: {}, next: "wait" }],
 ])("%s", (_, noted, actual, expected) => {
   expect(reclaimed(noted, actual)).toEqual(expected);
@@ -40,6 +71,7 @@ it.each(["running", "waking", "pausing", "paused"] as const)(
       state: "stopped",
       endReason: "vm_crashed",
       endedGeneration: 3,
+      savedGeneration: 3,
       pendingEvent: { type: "ended", generation: 3 },
     });
   },

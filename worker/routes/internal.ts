@@ -5,6 +5,7 @@ import { accountObject } from "../../durable/account/api.ts";
 import { hostLeaseSeconds, reportHost } from "../../durable/hosts/board-facade.ts";
 import { sandboxObject } from "../../durable/sandbox/api.ts";
 import { AccountName } from "../../sdk/contract/account.ts";
+import { ArchiveStep } from "../../sdk/contract/archive.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { parseOrFail } from "../../sdk/contract/errors.ts";
 import { Heartbeat, MachineEvent, type EventTaken, type HeartbeatTaken } from "../../sdk/contract/host.ts";
@@ -12,6 +13,7 @@ import { labelOfId } from "../../sdk/contract/names.ts";
 import { UsageReports } from "../../sdk/contract/usage.ts";
 import { readJson } from "../api/input.ts";
 import { authenticateHost } from "../middleware/auth.ts";
+import { blobs } from "./blobs.ts";
 import { okOrThrow } from "./context.ts";
 
 export const internal = new Hono<{ Bindings: Env; Variables: { hostId: string } }>();
@@ -43,6 +45,18 @@ internal.post("/accounts/:account/machines/:id/events", async (c) => {
   return c.json({ ok: true, fate } satisfies z.infer<typeof EventTaken>);
 });
 
+internal.post("/accounts/:account/machines/:id/archive", async (c) => {
+  const account = parseOrFail(AccountName, c.req.param("account"), "account");
+  const id = c.req.param("id");
+  const label = labelOfId(id);
+  if (label === null) throw new RouseFailure("not_found", "There is no such sandbox.");
+  const { value: step } = await readJson(ArchiveStep, c.req.raw);
+  const { answer } = okOrThrow(
+    await sandboxObject(c.env.SANDBOX, account, label).archiveStep(id, step, c.get("hostId")),
+  );
+  return c.json(answer);
+});
+
 internal.post("/usage", async (c) => {
   const { value } = await readJson(UsageReports, c.req.raw);
   const refused = await Promise.all(
@@ -52,3 +66,5 @@ internal.post("/usage", async (c) => {
   );
   return c.json({ ok: true, refused: refused.reduce((sum, count) => sum + count, 0) });
 });
+
+internal.route("/", blobs);

@@ -13,7 +13,8 @@ import { RouseFailure } from "../../../sdk/contract/errors.ts";
 import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
 import type { Shape, SleepDepth } from "../../../sdk/contract/host.ts";
 import { allocatedBytes } from "../../paths.ts";
-import type { Actual, Driver, Endpoint, Identity, Listening, Stats, Woken } from "../driver.ts";
+import type { Actual, Driver, Endpoint, Identity, Listening, Woken } from "../driver.ts";
+import type { Stats } from "../stats.ts";
 
 const agentProgram = fileURLToPath(new URL("../../guest/main.ts", import.meta.url));
 
@@ -29,6 +30,7 @@ export class FakeDriver implements Driver {
   readonly qemuVersion = null;
   readonly images = ["default"];
   readonly compatibility = "fake";
+  readonly sleepers = null;
   readonly #dir: string;
   readonly #machines = new Map<string, Running>();
   readonly #endedListeners: ((id: string) => void)[] = [];

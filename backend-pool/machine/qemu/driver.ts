@@ -8,9 +8,11 @@ import type { Image } from "../../images/build.ts";
 import { allocatedBytes, exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import { agentAnswers } from "../agent-client.ts";
-import type { Actual, Driver, Endpoint, Identity, Listening, Stats, Woken } from "../driver.ts";
+import type { Actual, Driver, Endpoint, Identity, Listening, Sleepers, Woken } from "../driver.ts";
+import type { Stats } from "../stats.ts";
 import { CPU_MODEL, MACHINE_TYPE, qemuArguments, type Accelerator } from "./command.ts";
 import { DEVICE_STATE, DISK, Golden, RAM, vmPaths, type GoldenOptions } from "./golden.ts";
+import { MADE, SleepFiles } from "./sleep-files.ts";
 import { isFrozen, signalQemu, Vm, type VmPaths } from "./vm.ts";
 
 export interface QemuOptions extends GoldenOptions {
@@ -37,6 +39,7 @@ export class QemuDriver implements Driver {
   readonly qemuVersion: string;
   readonly images: readonly string[];
   readonly compatibility: string;
+  readonly sleepers: Sleepers;
   readonly #image: Image;
   readonly #options: QemuOptions;
   readonly #chosen: Accelerator;
@@ -56,8 +59,10 @@ export class QemuDriver implements Driver {
     this.acceleratorReason = accelerator.reason;
     this.qemuVersion = qemuVersion;
     this.images = [image.name];
-    this.compatibility = `${MACHINE_TYPE}/${CPU_MODEL}/${accelerator.kind}/${image.key}`;
+    this.compatibility = `${MACHINE_TYPE}/${CPU_MODEL}/${accelerator.kind}`;
     this.#golden = new Golden(image, accelerator, options);
+    const files = new SleepFiles((id) => this.#dir(id), this.#golden, this.compatibility);
+    this.sleepers = { files, golden: this.#golden };
   }
 
   async prepare(shape: Shape): Promise<void> {
@@ -73,12 +78,12 @@ export class QemuDriver implements Driver {
       );
     }
     const dir = this.#dir(id);
-    if (await exists(join(dir, "machine.json"))) return;
+    if (await exists(join(dir, MADE))) return;
     await rm(dir, { recursive: true, force: true });
     await this.#golden.clone(shape, dir);
     // Written last: a folder without it is half made, and the next try makes it anew.
     const made = { shape, image: this.#image };
-    await writeFile(join(dir, "machine.json"), JSON.stringify(made), { mode: 0o600 });
+    await writeFile(join(dir, MADE), JSON.stringify(made), { mode: 0o600 });
   }
 
   async wake(id: string, identity: Identity): Promise<Woken> {
@@ -175,6 +180,7 @@ export class QemuDriver implements Driver {
       await vm.ended(POWER_OFF_LIMIT_MS);
     }
     if (vm) await this.#end(id, vm);
+    await this.sleepers.files.change(id, { hasMemory: false });
     await Promise.all([rm(join(made.dir, DEVICE_STATE), { force: true }), rm(join(made.dir, RAM), { force: true })]);
   }
 
@@ -203,7 +209,10 @@ export class QemuDriver implements Driver {
     await signalQemu(paths, "SIGKILL");
     if (vm) await this.#end(id, vm);
     await Promise.all(Object.values(paths).map((path: string) => rm(path, { force: true })));
-    await Promise.all([dir, `${dir}.part`].map((path) => rm(path, { recursive: true, force: true })));
+    // A sealing that is being given up may still put something there.
+    const all = { recursive: true, force: true, maxRetries: 5 };
+    await Promise.all([dir, `${dir}.part`].map((path) => rm(path, all)));
+    this.sleepers.files.forget(id);
     this.#made.delete(id);
     this.#ports.delete(id);
   }
@@ -212,6 +221,11 @@ export class QemuDriver implements Driver {
     const made = await this.#find(id).catch(() => null);
     if (!made) return { exists: false, running: false, memory: "none", depth: null };
     const vm = this.#vms.get(id);
+    const note = await this.sleepers.files.note(id);
+    if (note?.shed && !vm) {
+      const depth = note.hasMemory ? await this.sleepers.files.depth(id) : null;
+      return { exists: true, running: false, memory: note.hasMemory ? "saved" : "none", depth };
+    }
     const saved = await exists(join(made.dir, DEVICE_STATE));
     if (!saved && (await isFrozen(made.paths)))
       return { exists: true, running: false, frozen: true, memory: "live", depth: null };
@@ -270,8 +284,9 @@ export class QemuDriver implements Driver {
   }
 
   async stats(id: string): Promise<Stats> {
-    const [cpuNs, storedBytes] = await Promise.all([this.#vms.get(id)?.cpuNs() ?? null, allocatedBytes(this.#dir(id))]);
-    return { cpuNs, storedBytes };
+    const note = await this.sleepers.files.note(id);
+    const storedBytes = note?.step === "stored" ? note.ownedBytes : allocatedBytes(this.#dir(id));
+    return { cpuNs: (await this.#vms.get(id)?.cpuNs()) ?? null, storedBytes: await storedBytes };
   }
 
   cpuTicks(id: string): Promise<number> {
@@ -309,7 +324,7 @@ export class QemuDriver implements Driver {
     const known = this.#made.get(id);
     if (known) return known;
     const dir = this.#dir(id);
-    const file = await readFile(join(dir, "machine.json"), "utf8").catch((fault: unknown) => {
+    const file = await readFile(join(dir, MADE), "utf8").catch((fault: unknown) => {
       throw new RouseFailure("not_found", "The machine is not on this host.", { cause: fault });
     });
     // This file is the host's own; only the shape's form may change between versions.

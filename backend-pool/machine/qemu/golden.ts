@@ -4,7 +4,7 @@
  * one is a rename.
  */
 import { randomBytes } from "node:crypto";
-import { copyFile, mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
 import type { Shape } from "../../../sdk/contract/host.ts";
@@ -21,6 +21,17 @@ import { Vm, type VmPaths } from "./vm.ts";
 export const RAM = "ram";
 export const DISK = "disk.qcow2";
 export const DEVICE_STATE = "device-state";
+/** What is known of it (`GoldenState`). */
+export const FACTS = "golden.json";
+
+/** A golden state of this host. */
+export interface GoldenState {
+  /** Made up when it was made (`GoldenId`): two hosts that boot the same image get different bytes. */
+  readonly id: string;
+  readonly dir: string;
+  readonly shape: Shape;
+  readonly image: Image;
+}
 
 /** Emulated boot of the default shape takes about a minute, the interpreter's preload included. */
 const BOOT_LIMIT_MS = 600_000;
@@ -39,6 +50,7 @@ export class Golden {
   readonly #accelerator: Accelerator;
   readonly #making = new Map<string, Promise<string>>();
   readonly #refilling = new Map<string, Promise<void>>();
+  readonly #states = new Map<string, GoldenState>();
   #closed = false;
 
   constructor(image: Image, accelerator: Accelerator, options: GoldenOptions) {
@@ -62,9 +74,34 @@ export class Golden {
     return making;
   }
 
-  /** Put a clone at `target`, which must not exist. */
+  /** What is known of the golden state in that folder. */
+  async state(dir: string): Promise<GoldenState> {
+    const known = this.#states.get(dir);
+    if (known) return known;
+    // This file is the host's own.
+    const state = { dir, ...(JSON.parse(await readFile(join(dir, FACTS), "utf8")) as Omit<GoldenState, "dir">) };
+    this.#states.set(dir, state);
+    return state;
+  }
+
+  /** The golden state of that id; null when this host does not have it. */
+  async find(id: string): Promise<GoldenState | null> {
+    for (const state of this.#states.values()) if (state.id === id) return state;
+    const folder = join(this.#options.imagesDir, "golden");
+    for (const name of await readdir(folder).catch(() => [])) {
+      const state = await this.state(join(folder, name)).catch(() => null);
+      if (state?.id === id) return state;
+    }
+    return null;
+  }
+
+  /** Put a clone of a shape's golden state at `target`, which must not exist. */
   async clone(shape: Shape, target: string): Promise<void> {
-    const golden = await this.of(shape);
+    await this.cloneOf(await this.of(shape), target);
+  }
+
+  /** Put a clone of the golden state in that folder at `target`, which must not exist. */
+  async cloneOf(golden: string, target: string): Promise<void> {
     const spare = await this.#takeSpare(golden, target);
     if (!spare) {
       await cloneInto(golden, `${target}.part`);
@@ -94,7 +131,7 @@ export class Golden {
 
   #key(shape: Shape): string {
     // A state loads only where all of this is the same.
-    return contentKey(this.#image.bootKey, shape, MACHINE_TYPE, CPU_MODEL, this.#accelerator.kind, "arguments 1");
+    return contentKey(this.#image.bootKey, shape, MACHINE_TYPE, CPU_MODEL, this.#accelerator.kind, "arguments 2");
   }
 
   #spareDir(golden: string): string {
@@ -158,6 +195,8 @@ export class Golden {
       await warmUpAgent(agent, BOOT_LIMIT_MS);
       for (let i = 0; i < 3; i++) await vm.wire.cpuTicks();
       await vm.wire.sync(60_000);
+      const facts = { id: randomBytes(16).toString("hex"), shape, image: this.#image };
+      await writeFile(join(part, FACTS), JSON.stringify(facts), { mode: 0o600 });
       await vm.save(join(part, DEVICE_STATE));
       await vm.quit();
     } catch (fault) {

@@ -1,0 +1,136 @@
+/** What of a sandbox's saved states is off its host, and what that allows. Pure but for the platform's WebCrypto. */
+import type { Failure } from "../../sdk/contract/error-codes.ts";
+import type { Host } from "../../sdk/contract/host.ts";
+import { randomText } from "../../sdk/contract/random.ts";
+import type { Durability } from "../../sdk/contract/sandbox.ts";
+import { toBase64Url } from "../../sdk/contract/ticket.ts";
+import { placeOn, type Placement } from "../hosts/placement.ts";
+import type { SandboxRecord } from "./record.ts";
+
+/** A saved state: that of the run of its generation. All times are Unix milliseconds. */
+export interface Point {
+  readonly generation: number;
+  readonly manifest: string;
+  readonly diskOnly: boolean;
+  /** Hosts that say the same of themselves can load it. */
+  readonly compatibility: string;
+  /** Sealed and synced on its host. */
+  readonly localAt: number;
+  /** Stored off its host. */
+  readonly durableAt: number | null;
+  /** Given up on its host. */
+  readonly coldAt: number | null;
+  readonly logicalBytes: number;
+  /** Of all blobs that it needs. */
+  readonly storedBytes: number;
+}
+
+export interface Archive {
+  readonly vault: string;
+  /** Root of the keys of all its manifests: without it, nothing that is stored can be read. Hex. */
+  readonly secret: string;
+  /** Oldest first; only the last may not be durable yet. */
+  readonly points: readonly Point[];
+  readonly ownedBytes: number;
+}
+
+export function newArchive(): Archive {
+  const secret = [...crypto.getRandomValues(new Uint8Array(32))].map((byte) => byte.toString(16).padStart(2, "0"));
+  const vault = `sbx-${randomText("abcdefghijklmnopqrstuvwxyz0123456789", 24)}`;
+  return { vault, secret: secret.join(""), points: [], ownedBytes: 0 };
+}
+
+/** Opens the manifest of one point and no other. */
+export async function manifestKey({ secret }: Archive, generation: number): Promise<string> {
+  const encoder = new TextEncoder();
+  const raw = encoder.encode(secret);
+  const key = await crypto.subtle.importKey("raw", raw, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  return toBase64Url(new Uint8Array(await crypto.subtle.sign("HMAC", key, encoder.encode(`manifest ${generation}`))));
+}
+
+/** The point of the state that the sandbox rests with; null when it is not sealed, or the sandbox runs. */
+export function pointAtRest({ life, archive }: SandboxRecord): Point | null {
+  const newest = archive?.points.at(-1);
+  return newest !== undefined && newest.generation === life.savedGeneration ? newest : null;
+}
+
+/** Why a host may not archive the state of that generation now; null when it may. */
+export function archiveRefusal({ life, host }: SandboxRecord, hostId: string, generation: number): Failure | null {
+  const atRest = life.state === "paused" || life.state === "stopped";
+  if (host?.id === hostId && atRest && life.savedGeneration === generation) return null;
+  return { code: "conflict", message: `The state of run ${generation} is not what the sandbox rests with.` };
+}
+
+/** Note a point that is about to be stored, instead of one that never was. `dropped`: manifests that nobody needs. */
+export function noted(archive: Archive, point: Point): { archive: Archive; dropped: string[] } {
+  const gone = ({ generation, durableAt, manifest }: Point) =>
+    manifest !== point.manifest && (durableAt === null || generation === point.generation);
+  const dropped = archive.points.filter(gone).map(({ manifest }) => manifest);
+  const kept = archive.points.filter((one) => !gone(one) && one.manifest !== point.manifest);
+  return { archive: { ...archive, points: [...kept, point] }, dropped };
+}
+
+/** Note that a point is stored. @param keep how many points are kept, the newest first; at least 1 */
+export function stored(
+  archive: Archive,
+  manifest: string,
+  keep: number,
+  now: number,
+): { archive: Archive; dropped: string[] } {
+  const points = archive.points.map((point) =>
+    point.manifest === manifest ? { ...point, durableAt: point.durableAt ?? now } : point,
+  );
+  const durable = points.filter(({ durableAt }) => durableAt !== null);
+  const over = durable.slice(0, Math.max(0, durable.length - Math.max(1, keep)));
+  const dropped = over.map((point) => point.manifest);
+  return { archive: { ...archive, points: points.filter((point) => !over.includes(point)) }, dropped };
+}
+
+/** Its host keeps nothing of it any more. */
+export function givenUp(archive: Archive, generation: number, now: number): Archive {
+  const points = archive.points.map((point) =>
+    point.generation === generation && point.durableAt !== null ? { ...point, coldAt: point.coldAt ?? now } : point,
+  );
+  return { ...archive, points };
+}
+
+/** Whether the step under way can be made on a host that has nothing of the sandbox. */
+export function isMovable(record: SandboxRecord): boolean {
+  const point = pointAtRest(record);
+  if (!point || point.durableAt === null) return false;
+  const { state, run } = record.life;
+  return (state === "resuming" && !point.diskOnly) || (state === "starting" && run === "boot");
+}
+
+/** A host that takes up what is stored; RAM loads only on one that is alike. */
+export function placeAgain(hosts: readonly Host[], record: SandboxRecord): Placement {
+  const point = pointAtRest(record);
+  if (!point || record.life.state !== "resuming") return placeOn(hosts, record.shape);
+  const alike = hosts.filter(({ compatibility }) => compatibility === point.compatibility);
+  const placement = placeOn(alike, record.shape);
+  if ("host" in placement || alike.some(({ live }) => live) || !hosts.some(({ live }) => live)) return placement;
+  const details = { compatibility: point.compatibility };
+  return { failure: { code: "incompatible_host", message: "No host that is up can load the saved RAM.", details } };
+}
+
+export function durabilityOf(record: SandboxRecord): Durability | null {
+  const { life, archive } = record;
+  const cachedAt = life.state === "paused" ? life.pausedAt : life.state === "stopped" ? life.endedAt : null;
+  if (cachedAt === null) return null;
+  const point = pointAtRest(record);
+  const { coldAt = null, durableAt = null, localAt = null } = point ?? {};
+  return {
+    state: coldAt !== null ? "cold" : durableAt !== null ? "durable" : localAt !== null ? "local" : "cached",
+    cachedAt: time(cachedAt) ?? "",
+    localAt: time(localAt),
+    durableAt: time(durableAt),
+    coldAt: time(coldAt),
+    logicalBytes: point?.logicalBytes ?? null,
+    storedBytes: point?.storedBytes ?? null,
+    ownedBytes: archive?.ownedBytes ?? 0,
+  };
+}
+
+function time(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString();
+}

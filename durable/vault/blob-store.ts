@@ -1,0 +1,66 @@
+/** Where blobs are. R2 through the edge's binding, or any S3. */
+import { S3BlobStore, s3SettingsOf } from "./s3-blob-store.ts";
+
+export interface Announced {
+  readonly bytes: number;
+  /** SHA-256 of the bytes, hex. */
+  readonly sha256: string;
+}
+
+export interface StoredBlob {
+  readonly bytes: number;
+  readonly body: ReadableStream;
+}
+
+/** Failures of the store itself are thrown. */
+export interface BlobStore {
+  /** Whole or not at all. false: these are not the bytes that were announced, and nothing was stored. */
+  put(key: string, body: ReadableStream, announced: Announced): Promise<boolean>;
+  get(key: string): Promise<StoredBlob | null>;
+  /** Its size in bytes, or null. */
+  head(key: string): Promise<number | null>;
+  /** What is not there counts as deleted. At most `DELETE_MAX` keys. */
+  delete(keys: readonly string[]): Promise<void>;
+}
+
+/** Most keys of one `delete`. */
+export const DELETE_MAX = 100;
+
+export function blobStore(env: Env): BlobStore {
+  const s3 = s3SettingsOf(env);
+  return s3 ? new S3BlobStore(s3) : new R2BlobStore(env.BLOBS);
+}
+
+/** R2's number for bytes that are not the announced ones. It stands at the end of the message, and nowhere else. */
+const R2_BAD_DIGEST = "(10037)";
+
+class R2BlobStore implements BlobStore {
+  readonly #bucket: R2Bucket;
+
+  constructor(bucket: R2Bucket) {
+    this.#bucket = bucket;
+  }
+
+  async put(key: string, body: ReadableStream, { sha256 }: Announced): Promise<boolean> {
+    try {
+      await this.#bucket.put(key, body, { sha256 });
+      return true;
+    } catch (fault) {
+      if (String(fault).includes(R2_BAD_DIGEST)) return false;
+      throw fault;
+    }
+  }
+
+  async get(key: string): Promise<StoredBlob | null> {
+    const found = await this.#bucket.get(key);
+    return found && { bytes: found.size, body: found.body };
+  }
+
+  async head(key: string): Promise<number | null> {
+    return (await this.#bucket.head(key))?.size ?? null;
+  }
+
+  async delete(keys: readonly string[]): Promise<void> {
+    await this.#bucket.delete([...keys]);
+  }
+}
