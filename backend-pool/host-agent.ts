@@ -5,13 +5,15 @@ import type { AddressInfo } from "node:net";
 import type { Server } from "node:http";
 import { join } from "node:path";
 import type { Heartbeat } from "../sdk/contract/host.ts";
+import { SnapshotId } from "../sdk/contract/names.ts";
 import type { Config } from "./config.ts";
 import { hostServer } from "./http/server.ts";
 import type { Driver } from "./machine/driver.ts";
 import { ArchiveEdge } from "./archive/edge.ts";
 import { EdgeBlobs } from "./archive/edge-blobs.ts";
 import { Sealer } from "./archive/sealer.ts";
-import { Archiver } from "./machine/archiver.ts";
+import { Archiver, type ArchiverOptions } from "./machine/archiver.ts";
+import { Captures } from "./machine/captures.ts";
 import { Machines } from "./machine/machines.ts";
 import { Bases } from "./machine/qemu/bases.ts";
 import { lineProgress } from "./progress.ts";
@@ -41,12 +43,18 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   const lease = new HostLease({ file: join(config.stateDir, "host-lease") });
   // Fake machines are processes of a few MiB.
   const room = driver.accelerator === "fake" ? null : roomBelow(config.stateDir, config.memoryMiB);
-  const archiver = archiverOf(config, driver, log, (id) => void metering.resized(id));
+  const drop = (id: string) => void captures.drop(id).catch(() => undefined);
+  const archiver = archiverOf(config, driver, log, {
+    onStored: (id) => (isCapture(id) ? drop(id) : void metering.resized(id)),
+    onUnwanted: (id) => isCapture(id) && drop(id),
+  });
+  const captures = new Captures(driver, journal, archiver);
   const machines = new Machines(driver, journal, config, {
     mayRun: () => lease.holds,
     session: () => lease.session,
     room,
     saved: archiver,
+    captures,
   });
   machines.on("action", log);
   machines.on("state", (row) => archiver?.observe(row));
@@ -112,12 +120,16 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   };
 }
 
+function isCapture(id: string): boolean {
+  return SnapshotId.safeParse(id).success;
+}
+
 /** null: with this driver, or these settings, states stay on this host. */
 function archiverOf(
   config: Config,
   { sleepers }: Driver,
   log: (entry: object) => void,
-  onStored: (id: string) => void,
+  on: Pick<ArchiverOptions, "onStored" | "onUnwanted">,
 ): Archiver | null {
   const { archiveSeconds, edgeUrl, hostKey, imagesDir, uploadBytesPerSecond } = config;
   if (!sleepers || archiveSeconds === null) return null;
@@ -126,7 +138,7 @@ function archiverOf(
   const blobs = (ticket: string) => store.with(ticket);
   const sealer = new Sealer();
   const bases = new Bases({ golden: sleepers.golden, imagesDir, edge, blobs, sealer, progress: lineProgress });
-  return new Archiver({ files: sleepers.files, bases, edge, blobs, sealer, archiveSeconds, onStored, log });
+  return new Archiver({ files: sleepers.files, bases, edge, blobs, sealer, archiveSeconds, log, ...on });
 }
 
 async function closeServer(server: Server): Promise<void> {

@@ -11,6 +11,7 @@ import { mustMay } from "./middleware/permission.ts";
 import { limitRate } from "./middleware/rate-limit.ts";
 import { accountRoute } from "./routes/account.ts";
 import type { Context } from "./routes/context.ts";
+import { copyRoute } from "./routes/copies.ts";
 import { guestRoute } from "./routes/guest.ts";
 import { internal } from "./routes/internal.ts";
 import { keyRoute } from "./routes/keys.ts";
@@ -64,6 +65,8 @@ function run(context: Context): Promise<Response> {
       return guestRoute(context);
     case "sandbox":
       return sandboxRoute(context);
+    case "copies":
+      return copyRoute(context);
     case "preview":
       return previewRoute(context);
     case "account":

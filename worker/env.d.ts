@@ -3,6 +3,7 @@ declare namespace Cloudflare {
   interface Env {
     SANDBOX: DurableObjectNamespace<never>;
     ACCOUNT: DurableObjectNamespace<never>;
+    SNAPSHOTS: DurableObjectNamespace<never>;
     HOSTS: DurableObjectNamespace;
     LOGIN: DurableObjectNamespace<never>;
     VAULT: DurableObjectNamespace<never>;

@@ -8,6 +8,7 @@ import {
   type ArchiveStep,
   type BaseStep,
 } from "../../sdk/contract/archive.ts";
+import { SnapshotId } from "../../sdk/contract/names.ts";
 import { ErrorBody, isErrorCode, RouseFailure } from "../../sdk/contract/errors.ts";
 
 const LIMIT_MS = 15_000;
@@ -35,7 +36,7 @@ export class ArchiveEdge {
   }
 
   async cold(account: string, id: string, generation: number): Promise<void> {
-    await this.#call("POST", machinePath(account, id), { step: "cold", generation });
+    await this.#call("POST", statePath(account, id), { step: "cold", generation });
   }
 
   /** null: it is published already. */
@@ -59,7 +60,7 @@ export class ArchiveEdge {
   }
 
   async #machine<S extends z.ZodType>(account: string, id: string, step: ArchiveStep, schema: S): Promise<z.infer<S>> {
-    return schema.parse(await this.#call("POST", machinePath(account, id), step));
+    return schema.parse(await this.#call("POST", statePath(account, id), step));
   }
 
   async #call(method: string, path: string, body?: object): Promise<unknown> {
@@ -86,8 +87,10 @@ export class ArchiveEdge {
   }
 }
 
-function machinePath(account: string, id: string): string {
-  return `/internal/accounts/${account}/machines/${encodeURIComponent(id)}/archive`;
+/** Of a machine, or of a copy that is for a snapshot. */
+function statePath(account: string, id: string): string {
+  const kind = SnapshotId.safeParse(id).success ? "snapshots" : "machines";
+  return `/internal/accounts/${account}/${kind}/${encodeURIComponent(id)}/archive`;
 }
 
 function basePath(golden: string): string {

@@ -3,6 +3,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { parseOrFail, RouseFailure } from "../../sdk/contract/errors.ts";
 import {
+  CaptureMachine,
   ConfigureMachine,
   CreateMachine,
   hostPaths,
@@ -15,7 +16,7 @@ import {
   type Machine,
   type MachineVerb,
 } from "../../sdk/contract/host.ts";
-import { SandboxId } from "../../sdk/contract/names.ts";
+import { SandboxId, SnapshotId } from "../../sdk/contract/names.ts";
 import type { Machines } from "../machine/machines.ts";
 import type { Revocations } from "./revocations.ts";
 
@@ -47,9 +48,16 @@ export class Control {
       this.#revocations.revoke(parseOrFail(Revoke, await jsonBody(req)).keyIds);
       return answer(res, { ok: true });
     }
+    const capture = /^\/captures\/([^/]+)$/.exec(path)?.[1];
+    if (capture !== undefined && req.method === "DELETE") {
+      await this.#machines.dropCapture(parseOrFail(SnapshotId, capture, "copy"));
+      return answer(res, { id: capture, deleted: true });
+    }
     const match = /^\/machines\/([^/:]+)(?::([a-z]+))?$/.exec(path);
     if (!match?.[1]) throw new RouseFailure("route_not_found", `There is no ${req.method} ${path}.`);
     const id = parseOrFail(SandboxId, decodeURIComponent(match[1]), "machine id");
+    if (match[2] === "capture" && req.method === "POST")
+      return answer(res, await this.#machines.capture(id, parseOrFail(CaptureMachine, await jsonBody(req))));
     if (match[2] !== undefined) {
       const verb = machineVerbs.find((known) => known === match[2]);
       if (!verb || req.method !== "POST")

@@ -13,7 +13,8 @@ import { DamagedState } from "../archive/damage.ts";
 import type { ArchiveEdge } from "../archive/edge.ts";
 import { openManifest, type Manifest } from "../archive/manifest.ts";
 import type { Sealer } from "../archive/sealer.ts";
-import type { JournalRow } from "../store/journal.ts";
+import type { Shape } from "../../sdk/contract/host.ts";
+import type { CaptureRow, JournalRow } from "../store/journal.ts";
 import type { Bases } from "./qemu/bases.ts";
 import { StateFacts, type SealedNote, type SleepFiles } from "./qemu/sleep-files.ts";
 import type { SavedStates } from "./saved-states.ts";
@@ -27,8 +28,10 @@ export interface ArchiverOptions {
   readonly sealer: Sealer;
   /** How long a machine has slept before its state is taken, seconds. */
   readonly archiveSeconds: number;
-  /** A machine's state is stored: what it owns is known. */
+  /** A state is stored: what it owns is known. */
   readonly onStored: (id: string) => void;
+  /** The edge knows nothing of it. */
+  readonly onUnwanted: (id: string) => void;
   readonly log: (entry: object) => void;
 }
 
@@ -38,8 +41,18 @@ const AT_ONCE = 2;
 
 const final: ReadonlySet<string> = new Set(["not_found", "sandbox_gone", "forbidden", "unauthorized"]);
 
+type JobFacts = Pick<Job, "id" | "account" | "shape" | "generation" | "diskOnly">;
+
+function newJob(facts: JobFacts): Job {
+  return { ...facts, sealing: new AbortController(), attempts: 0, timer: undefined };
+}
+
 interface Job {
-  readonly row: JournalRow;
+  /** Of a machine, or of a copy of one. */
+  readonly id: string;
+  readonly account: string;
+  readonly shape: Shape;
+  readonly diskOnly: boolean;
   readonly generation: number;
   readonly sealing: AbortController;
   attempts: number;
@@ -65,8 +78,14 @@ export class Archiver implements SavedStates {
     if (!atRest) return job?.sealing.abort();
     if (job?.generation === row.savedGeneration && !job.sealing.signal.aborted) return;
     if (job) this.#end(job);
-    const next = { row, generation: row.savedGeneration ?? 0, sealing: new AbortController(), attempts: 0 };
-    this.#later({ ...next, timer: undefined }, this.#options.archiveSeconds * 1000);
+    const { id, account, shape, state } = row;
+    const next = { id, account, shape, generation: row.savedGeneration ?? 0, diskOnly: state === "stopped" };
+    this.#later(newJob(next), this.#options.archiveSeconds * 1000);
+  }
+
+  /** Store a copy of a machine: `onStored` follows, or `onUnwanted`. */
+  copied({ id, account, shape, generation, diskOnly }: CaptureRow): void {
+    if (!this.#jobs.has(id)) this.#later(newJob({ id, account, shape, generation, diskOnly }), 0);
   }
 
   forget(id: string): void {
@@ -82,13 +101,16 @@ export class Archiver implements SavedStates {
     await Promise.all(this.#tails.values());
   }
 
-  async adopt(id: string, saved: SavedState, diskOnly: boolean): Promise<void> {
+  async holds(id: string, saved: SavedState): Promise<boolean> {
+    const note = await this.#options.files.note(id);
+    return note?.shed === true && note.manifest === saved.manifest;
+  }
+
+  async adopt(id: string, saved: SavedState, shape: Shape, diskOnly: boolean): Promise<void> {
     const { files, bases } = this.#options;
-    if ((await files.note(id))?.manifest === saved.manifest) return;
     const manifest = await this.#open(id, saved);
-    const facts = StateFacts.parse(manifest.facts);
-    const golden = await bases.obtain(facts.golden);
-    await files.adopt(id, { manifest: saved.manifest, golden, shape: facts.shape, diskOnly });
+    const golden = await bases.obtain(StateFacts.parse(manifest.facts).golden);
+    await files.adopt(id, { manifest: saved.manifest, golden, shape, diskOnly });
   }
 
   async bringBack(id: string, saved: SavedState | undefined, diskOnly: boolean): Promise<void> {
@@ -109,10 +131,10 @@ export class Archiver implements SavedStates {
     const note = await files.note(id);
     if (note?.generation !== generation || note.step === "sealed") return false;
     if (depth === "cold") {
-      const row = this.#jobs.get(id)?.row;
+      const job = this.#jobs.get(id);
       if (note.step !== "stored") return false;
       await files.giveUp(id);
-      if (row) await edge.cold(row.account, id, generation).catch(() => undefined);
+      if (job) await edge.cold(job.account, id, generation).catch(() => undefined);
       return true;
     }
     if ((await files.missing(id)).length > 0) return false;
@@ -121,7 +143,7 @@ export class Archiver implements SavedStates {
   }
 
   #later(job: Job, ms: number): void {
-    this.#jobs.set(job.row.id, job);
+    this.#jobs.set(job.id, job);
     job.timer = setTimeout(() => {
       this.#queue.push(job);
       this.#next();
@@ -132,21 +154,21 @@ export class Archiver implements SavedStates {
   #end(job: Job): void {
     clearTimeout(job.timer);
     job.sealing.abort();
-    if (this.#jobs.get(job.row.id) === job) this.#jobs.delete(job.row.id);
+    if (this.#jobs.get(job.id) === job) this.#jobs.delete(job.id);
   }
 
   #next(): void {
     while (this.#busy < AT_ONCE && !this.#closed) {
       const job = this.#queue.shift();
       if (!job) return;
-      if (this.#jobs.get(job.row.id) !== job) continue;
+      if (this.#jobs.get(job.id) !== job) continue;
       this.#busy++;
       // What is under way for an earlier state of the machine ends first.
-      const before = this.#tails.get(job.row.id) ?? Promise.resolve();
+      const before = this.#tails.get(job.id) ?? Promise.resolve();
       const tail = before.then(() => this.#run(job));
-      this.#tails.set(job.row.id, tail);
+      this.#tails.set(job.id, tail);
       void tail.then(() => {
-        if (this.#tails.get(job.row.id) === tail) this.#tails.delete(job.row.id);
+        if (this.#tails.get(job.id) === tail) this.#tails.delete(job.id);
         this.#busy--;
         this.#next();
       });
@@ -154,7 +176,7 @@ export class Archiver implements SavedStates {
   }
 
   async #run(job: Job): Promise<void> {
-    const { id } = job.row;
+    const { id } = job;
     const began = performance.now();
     const entry = (outcome: string) => ({
       action: "archive",
@@ -166,10 +188,12 @@ export class Archiver implements SavedStates {
     try {
       const done = await this.#archive(job);
       this.#options.log(entry(done));
+      this.#options.onStored(id);
     } catch (fault) {
       this.#options.log(entry(fault instanceof Error ? fault.message : String(fault)));
       // The sandbox is gone. A conflict may be only that the edge has not heard yet that it sleeps.
       const gone = fault instanceof RouseFailure && final.has(fault.code);
+      if (gone) this.#options.onUnwanted(id);
       if (this.#jobs.get(id) !== job || gone || job.sealing.signal.aborted || this.#closed) return;
       this.#later(job, RETRY_MS[Math.min(job.attempts++, RETRY_MS.length - 1)] ?? 300_000);
     }
@@ -177,8 +201,7 @@ export class Archiver implements SavedStates {
 
   async #archive(job: Job): Promise<string> {
     const { files, edge, bases, blobs } = this.#options;
-    const { row, generation } = job;
-    const { id, account } = row;
+    const { id, account, generation } = job;
     const known = await files.note(id);
     if (known?.generation === generation && known.step === "stored") return "stored before";
     const permit = await edge.begin(account, id, generation);
@@ -194,7 +217,6 @@ export class Archiver implements SavedStates {
     await upload(files.sealedDir(id), note.blobs, blobs(permit.ticket), permit.vault);
     const { ownedBytes } = await edge.step(account, id, { step: "commit", ...facts });
     await files.change(id, { step: "stored", ownedBytes });
-    this.#options.onStored(id);
     // Blobs of earlier states that were stored from another host: a wake from what is sealed needs all of them.
     for (const blob of await files.missing(id)) await files.bring(id, blob, await this.#blob(id, blob, permit));
     return "stored";
@@ -202,21 +224,20 @@ export class Archiver implements SavedStates {
 
   async #seal(job: Job, permit: ArchivePermit): Promise<SealedNote | null> {
     const { files, sealer } = this.#options;
-    const { row, generation, sealing } = job;
-    const diskOnly = row.state === "stopped";
-    const plan = await files.plan(row.id, row.shape, diskOnly);
+    const { id, shape, diskOnly, generation, sealing } = job;
+    const plan = await files.plan(id, shape, diskOnly);
     if (!plan) return null;
     const previous = permit.previous && {
       ...permit.previous,
-      bytes: await this.#blob(row.id, permit.previous.manifest, permit),
+      bytes: await this.#blob(id, permit.previous.manifest, permit),
     };
-    const outDir = `${files.sealedDir(row.id)}.new`;
+    const outDir = `${files.sealedDir(id)}.new`;
     await rm(outDir, { recursive: true, force: true });
     const { parts, facts } = plan;
     await sealer.seal({ parts, previous, key: permit.key, facts, outDir }, sealing.signal);
     // Woken in its last moment: what was read may be of two instants.
     sealing.signal.throwIfAborted();
-    return files.keep(row.id, generation, outDir, diskOnly);
+    return files.keep(id, generation, outDir, diskOnly);
   }
 
   async #open(id: string, saved: SavedState): Promise<Manifest> {

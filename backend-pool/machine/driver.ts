@@ -77,6 +77,17 @@ export interface Driver {
    * @throws RouseFailure `pause_failed`; the machine then runs on
    */
   pause(id: string): Promise<void>;
+  /**
+   * Copy RAM, devices and disk (or the disk alone) of one instant to a place of its own. A running machine stands still
+   * for so many milliseconds and goes on; null: it slept.
+   * @throws RouseFailure `snapshot_failed`; the machine is as it was
+   */
+  capture(id: string, capture: string, diskOnly: boolean, identity: Identity): Promise<number | null>;
+  /** Files of a new machine, asleep, as a copy of a captured one. */
+  createFrom(capture: string, id: string): Promise<void>;
+  /** Copies that are on this host. */
+  captures(): Promise<readonly string[]>;
+  dropCapture(capture: string): Promise<void>;
   /** Make a sleeping machine sleep deeper (or get a process ready for it). */
   settle(id: string, depth: SleepDepth): Promise<void>;
   /** Flush disks and end the machine; its disk stays, its RAM does not. */

@@ -5,12 +5,15 @@
 import type { SavedState } from "../../sdk/contract/archive.ts";
 import { RouseFailure } from "../../sdk/contract/errors.ts";
 import type {
+  Captured,
+  CaptureMachine,
   CreateMachine,
   FrozenFate,
   Machine,
   MachineEvent,
   PauseMachine,
   RunMachine,
+  Shape,
   SleepDepth,
 } from "../../sdk/contract/host.ts";
 import type { Journal } from "../store/journal.ts";
@@ -53,6 +56,7 @@ export class Machines extends MachineRuns {
     }
     // Files without a row: a creation that never got as far as its first commit, or a deletion's rest.
     for (const id of await this.driver.list()) if (!this.held.has(id)) await this.driver.destroy(id);
+    await this.captures?.resume();
     this.emit("news");
   }
 
@@ -82,7 +86,7 @@ export class Machines extends MachineRuns {
       });
     return this.act(held, "create", async () => {
       if (await this.isUnderWay(held, request)) return;
-      const { saved, diskOnly = false } = request;
+      const { saved, capture, diskOnly = false } = request;
       // A machine that comes back with the state that is stored of it, to a host that has lost its own.
       const isBack = saved !== undefined && (held.row.state === "paused" || held.row.state === "stopped");
       if (held.row.state !== "creating" && !isBack) throw conflict(held, "create");
@@ -92,10 +96,11 @@ export class Machines extends MachineRuns {
       });
       try {
         this.commit(held, { state: "creating", generation: request.generation });
-        if (saved) await this.#bring(id, saved, diskOnly);
+        if (saved) await this.#bring(id, saved, request.shape, diskOnly);
+        else if (capture) await this.driver.createFrom(capture, id);
         else await this.driver.create(id, request.shape);
         held.run = await this.#run(held, diskOnly);
-        await this.configureRun(held, request.env, !saved);
+        await this.configureRun(held, request.env, !saved && !capture);
       } catch (fault) {
         await this.driver.destroy(id).catch(() => undefined);
         this.drop(held);
@@ -160,6 +165,28 @@ export class Machines extends MachineRuns {
     });
   }
 
+  /** Copy a machine that runs or sleeps. */
+  async capture(id: string, request: CaptureMachine): Promise<Captured> {
+    const held = this.get(id);
+    const { captures } = this;
+    if (!captures) throw new RouseFailure("unavailable", "This host takes no copies.");
+    let frozenMs: number | null = null;
+    await this.act(held, "capture", async () => {
+      refuseStale(held, request.generation);
+      const { state } = held.row;
+      const able = state === "running" || state === "paused" || (state === "stopped" && request.diskOnly);
+      if (!able || held.frozen) throw conflict(held, "copy");
+      if ((await this.driver.sleepers?.files.note(id))?.shed) throw conflict(held, "copy what is only sealed of");
+      await held.run.ready.catch(() => undefined);
+      frozenMs = await captures.take(held.row, request);
+    });
+    return { frozenMs };
+  }
+
+  async dropCapture(capture: string): Promise<void> {
+    await this.captures?.drop(capture);
+  }
+
   stop(id: string, generation: number): Promise<Machine> {
     const held = this.get(id);
     return this.act(held, "stop", async () => {
@@ -206,9 +233,13 @@ export class Machines extends MachineRuns {
     });
   }
 
-  async #bring(id: string, saved: SavedState, diskOnly: boolean): Promise<void> {
+  async #bring(id: string, saved: SavedState, shape: Shape, diskOnly: boolean): Promise<void> {
     if (!this.saved) throw new RouseFailure("unavailable", "This host takes up no stored states.");
-    await this.saved.adopt(id, saved, diskOnly);
+    if (!(await this.saved.holds(id, saved))) {
+      // What else there is of it goes, with its process.
+      await this.driver.destroy(id);
+      await this.saved.adopt(id, saved, shape, diskOnly);
+    }
     await this.saved.bringBack(id, saved, diskOnly);
   }
 
@@ -327,6 +358,7 @@ export class Machines extends MachineRuns {
       clearTimeout(held.settleTimer);
       held.idle.stop();
     }
+    this.captures?.close();
     await this.driver.close();
     this.journal.close();
   }

@@ -7,6 +7,7 @@ import type { StopReason } from "../../sdk/contract/sandbox.ts";
 import type { Journal, JournalRow } from "../store/journal.ts";
 import { configureAgent } from "./agent-client.ts";
 import { MachineBook } from "./book.ts";
+import type { Captures } from "./captures.ts";
 import type { Driver, Woken } from "./driver.ts";
 import {
   asFailure,
@@ -30,6 +31,7 @@ export interface MachinesOptions {
   readonly room?: Room | null;
   /** States that are sealed here, or stored off this host; null: this host keeps its sleepers as they are. */
   readonly saved?: SavedStates | null;
+  readonly captures?: Captures | null;
 }
 
 export abstract class MachineRuns extends MachineBook {
@@ -39,12 +41,13 @@ export abstract class MachineRuns extends MachineBook {
   protected readonly session: () => string | null;
   protected readonly room: Room | null;
   protected readonly saved: SavedStates | null;
+  protected readonly captures: Captures | null;
 
   protected constructor(
     driver: Driver,
     journal: Journal,
     policy: SleepPolicy,
-    { mayRun = () => true, session = () => null, room = null, saved = null }: MachinesOptions,
+    { mayRun = () => true, session = () => null, room = null, saved = null, captures = null }: MachinesOptions,
   ) {
     super(journal);
     this.driver = driver;
@@ -53,6 +56,7 @@ export abstract class MachineRuns extends MachineBook {
     this.session = session;
     this.room = room;
     this.saved = saved;
+    this.captures = captures;
     driver.onEnded((id) => void this.onEnded(id));
   }
 

@@ -28,6 +28,20 @@ export const JournalRow = z.object({
 });
 export type JournalRow = z.infer<typeof JournalRow>;
 
+/** A copy of a machine (`:capture`). */
+export const CaptureRow = z.object({
+  id: z.string(),
+  account: z.string(),
+  generation: z.int(),
+  shape: Shape,
+  diskOnly: z.boolean(),
+  /** To be stored off this host. */
+  stored: z.boolean(),
+  /** Unix milliseconds. */
+  at: z.number(),
+});
+export type CaptureRow = z.infer<typeof CaptureRow>;
+
 /** Longer than any message can be late, milliseconds. */
 const REMOVED_KEPT_MS = 7 * 86_400_000;
 
@@ -38,6 +52,7 @@ export class Journal {
     this.#db = openDatabase(path);
     this.#db.exec(`
       CREATE TABLE IF NOT EXISTS machines (id TEXT PRIMARY KEY, row TEXT NOT NULL) STRICT;
+      CREATE TABLE IF NOT EXISTS captures (id TEXT PRIMARY KEY, row TEXT NOT NULL) STRICT;
       CREATE TABLE IF NOT EXISTS removed (id TEXT PRIMARY KEY, generation INTEGER NOT NULL, at INTEGER NOT NULL) STRICT;
     `);
   }
@@ -75,6 +90,19 @@ export class Journal {
       .prepare("SELECT row FROM machines ORDER BY id")
       .all()
       .map((found) => JournalRow.parse(JSON.parse(String(found["row"]))));
+  }
+
+  putCapture(row: CaptureRow): void {
+    this.#db.prepare("INSERT OR REPLACE INTO captures (id, row) VALUES (?, ?)").run(row.id, JSON.stringify(row));
+  }
+
+  removeCapture(id: string): void {
+    this.#db.prepare("DELETE FROM captures WHERE id = ?").run(id);
+  }
+
+  captures(): CaptureRow[] {
+    const rows = this.#db.prepare("SELECT row FROM captures ORDER BY id").all();
+    return rows.map((found) => CaptureRow.parse(JSON.parse(String(found["row"]))));
   }
 
   close(): void {

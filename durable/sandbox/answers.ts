@@ -1,6 +1,6 @@
 /** Changes with an Idempotency-Key: each is made once, and a repeated one gets the first one's answer. */
 import type { SandboxState } from "../../sdk/contract/sandbox.ts";
-import { refuse, replayed, type Change, type SandboxAnswer } from "./api.ts";
+import { refuse, replayed, type Change, type Result, type SandboxAnswer } from "./api.ts";
 import { ANSWERS_KEPT_MS, type Engine } from "./engine.ts";
 import { isTransitional } from "./lifecycle.ts";
 import type { SandboxRecord } from "./record.ts";
@@ -19,7 +19,7 @@ interface Changed {
 export class Answers {
   readonly #engine: Engine;
   readonly #object: Changed;
-  readonly #underWay = new Map<string, Promise<SandboxAnswer>>();
+  readonly #underWay = new Map<string, Promise<Result<object>>>();
 
   constructor(engine: Engine, object: Changed) {
     this.#engine = engine;
@@ -27,24 +27,27 @@ export class Answers {
   }
 
   /** Run a change once per Idempotency-Key; a repeated one gets the first one's answer. */
-  async once(
+  /** @param goal the state that the change leads to, where it goes on by itself once it was begun */
+  async once<A extends Result<object>>(
     change: Change,
-    act: (record: SandboxRecord) => Promise<SandboxAnswer>,
+    act: (record: SandboxRecord) => Promise<A>,
     goal?: SandboxState,
-  ): Promise<SandboxAnswer> {
+  ): Promise<A> {
     const found = this.#object.find(change.id);
-    if (!found.ok) return found;
+    if (!found.ok) return found as A;
     const { store, record } = found;
     const key = change.idempotencyKey;
     if (key === null) return act(record);
     const known = store.answer(key);
     if (known) {
       if (known.fingerprint !== change.fingerprint)
-        return refuse("idempotency_key_reused", "The Idempotency-Key was used for another request.");
+        return refuse("idempotency_key_reused", "The Idempotency-Key was used for another request.") as A;
       // It was begun and no host answered then; it goes on by itself, so that it must not be begun again.
-      if (known.answer === GOES_ON && goal) return replayed(await this.#object.settle(record.id, goal, change.holdMs));
-      if (known.answer !== null && known.answer !== GOES_ON) return replayed(JSON.parse(known.answer) as SandboxAnswer);
-      const first = this.#underWay.get(key);
+      if (known.answer === GOES_ON && goal)
+        return replayed(await this.#object.settle(record.id, goal, change.holdMs)) as Result<object> as A;
+      if (known.answer !== null && known.answer !== GOES_ON) return replayed(JSON.parse(known.answer) as A);
+      // The same key stands for the same kind of change.
+      const first = this.#underWay.get(key) as Promise<A> | undefined;
       if (first) return replayed(await first);
     }
     this.remember(store, key, change.fingerprint, record.id, null);
@@ -67,7 +70,7 @@ export class Answers {
     key: string,
     fingerprint: string,
     sandboxId: string,
-    answer: SandboxAnswer | typeof GOES_ON | null,
+    answer: Result<object> | typeof GOES_ON | null,
   ): void {
     const now = Date.now();
     const text = typeof answer === "string" ? answer : answer && JSON.stringify(answer);

@@ -2,6 +2,7 @@
 import { refuse, type Result } from "../result.ts";
 import type { ArchivePermit, ArchiveStep, ArchiveStored } from "../../sdk/contract/archive.ts";
 import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
+import type { CreateSnapshot, Forks, ForkSandbox, HistoryPoint, Snapshot } from "../../sdk/contract/snapshot.ts";
 import type { CreateTerms } from "./record.ts";
 import type {
   Access,
@@ -65,8 +66,13 @@ export interface RouteAsk extends Ask {
 export type SandboxAnswer = Result<{ readonly sandbox: Sandbox }>;
 
 /** The answer to a repeated Idempotency-Key. */
-export function replayed(answer: SandboxAnswer): SandboxAnswer {
-  return answer.ok ? { ok: true, sandbox: { ...answer.sandbox, replayed: true } } : answer;
+export function replayed<A extends Result<object>>(answer: A): A {
+  if (!answer.ok) return answer;
+  // Each answer holds one thing: a sandbox, a snapshot.
+  const marked = Object.entries(answer).map(([name, thing]) =>
+    typeof thing === "object" ? [name, { ...(thing as object), replayed: true }] : [name, thing],
+  );
+  return Object.fromEntries(marked) as A;
 }
 
 export interface PreviewTerms {
@@ -116,6 +122,10 @@ export interface SandboxApi {
   closePort(port: number, ask: Ask): Promise<Result<{ readonly id: string; readonly sandboxId: string }>>;
   /** A failure with `retryAfterMs` means: report it again. `fate`: what becomes of a frozen run of that generation. */
   machineEvent(id: string, event: MachineEvent, hostId: string): Promise<Result<{ readonly fate: FrozenFate }>>;
+  snapshot(input: CreateSnapshot, change: Change): Promise<Result<{ readonly snapshot: Snapshot }>>;
+  fork(input: ForkSandbox, terms: CreateTerms, change: Change): Promise<Result<{ readonly forks: Forks }>>;
+  history(ask: Ask): Promise<Result<{ readonly points: HistoryPoint[] }>>;
+  rollback(point: string, change: Change): Promise<SandboxAnswer>;
   /** A host moves the saved state off itself. */
   archiveStep(id: string, step: ArchiveStep, hostId: string): Promise<Result<{ readonly answer: ArchiveAnswer }>>;
 }

@@ -4,6 +4,7 @@ import type { Host } from "../../sdk/contract/host.ts";
 import { randomText } from "../../sdk/contract/random.ts";
 import type { Durability } from "../../sdk/contract/sandbox.ts";
 import { toBase64Url } from "../../sdk/contract/ticket.ts";
+import type { Origin } from "../snapshots/record.ts";
 import { placeOn, type Placement } from "../hosts/placement.ts";
 import type { SandboxRecord } from "./record.ts";
 
@@ -11,6 +12,8 @@ import type { SandboxRecord } from "./record.ts";
 export interface Point {
   readonly generation: number;
   readonly manifest: string;
+  /** Opens the manifest, where it is not the archive's own (`manifestKey`): it came with a snapshot. */
+  readonly key?: string;
   readonly diskOnly: boolean;
   /** Hosts that say the same of themselves can load it. */
   readonly compatibility: string;
@@ -32,6 +35,16 @@ export interface Archive {
   /** Oldest first; only the last may not be durable yet. */
   readonly points: readonly Point[];
   readonly ownedBytes: number;
+  /** The snapshot whose state the first point is, until the vault knows that this sandbox needs it too. */
+  readonly claim?: string | null;
+}
+
+/** What a sandbox has that begins as a snapshot. */
+export function archiveFrom(origin: Origin, now: number): Archive {
+  const { id, vault, manifest, key, mode, compatibility, storedBytes } = origin;
+  const times = { localAt: now, durableAt: now, coldAt: null };
+  const point = { generation: 0, manifest, key, diskOnly: mode === "disk", compatibility, ...times };
+  return { ...newArchive(), vault, points: [{ ...point, logicalBytes: 0, storedBytes }], claim: id };
 }
 
 export function newArchive(): Archive {
@@ -40,7 +53,12 @@ export function newArchive(): Archive {
   return { vault, secret: secret.join(""), points: [], ownedBytes: 0 };
 }
 
-/** Opens the manifest of one point and no other. */
+/** Opens the manifest of that point and no other. */
+export async function keyOf(archive: Archive, point: Point): Promise<string> {
+  return point.key ?? manifestKey(archive, point.generation);
+}
+
+/** The key of the manifest of a run. */
 export async function manifestKey({ secret }: Archive, generation: number): Promise<string> {
   const encoder = new TextEncoder();
   const raw = encoder.encode(secret);
@@ -50,8 +68,7 @@ export async function manifestKey({ secret }: Archive, generation: number): Prom
 
 /** The point of the state that the sandbox rests with; null when it is not sealed, or the sandbox runs. */
 export function pointAtRest({ life, archive }: SandboxRecord): Point | null {
-  const newest = archive?.points.at(-1);
-  return newest !== undefined && newest.generation === life.savedGeneration ? newest : null;
+  return archive?.points.find(({ generation }) => generation === life.savedGeneration) ?? null;
 }
 
 /** Why a host may not archive the state of that generation now; null when it may. */
@@ -105,7 +122,8 @@ export function isMovable(record: SandboxRecord): boolean {
 /** A host that takes up what is stored; RAM loads only on one that is alike. */
 export function placeAgain(hosts: readonly Host[], record: SandboxRecord): Placement {
   const point = pointAtRest(record);
-  if (!point || record.life.state !== "resuming") return placeOn(hosts, record.shape);
+  const fromDisk = record.life.state === "starting" && record.life.run === "boot";
+  if (!point || point.diskOnly || fromDisk) return placeOn(hosts, record.shape);
   const alike = hosts.filter(({ compatibility }) => compatibility === point.compatibility);
   const placement = placeOn(alike, record.shape);
   if ("host" in placement || alike.some(({ live }) => live) || !hosts.some(({ live }) => live)) return placement;

@@ -1,5 +1,6 @@
 /** Moves saved states off their host: permits for hosts, what is noted of their steps, and the way back to a host. */
 import type { ArchivePermit, ArchiveStep, ArchiveStored, SavedState } from "../../sdk/contract/archive.ts";
+import type { Failure } from "../../sdk/contract/error-codes.ts";
 import { refuse, type Result } from "../result.ts";
 import type { ArchiveAnswer } from "./api.ts";
 import { vaultObject, type VaultApi } from "../vault/api.ts";
@@ -7,9 +8,11 @@ import { vaultTicket } from "../vault/tickets.ts";
 import {
   archiveRefusal,
   givenUp,
+  keyOf,
   manifestKey,
   newArchive,
   noted,
+  pointAtRest,
   stored,
   type Archive,
   type Point,
@@ -55,7 +58,7 @@ export class Archiving {
     const [key, ticket, previousKey] = await Promise.all([
       manifestKey(archive, generation),
       vaultTicket(this.#env, record.account, archive.vault, hostId, true, TICKET_MS),
-      last ? manifestKey(archive, last.generation) : null,
+      last ? keyOf(archive, last) : null,
     ]);
     const previous = last && previousKey !== null ? { manifest: last.manifest, key: previousKey } : null;
     return { ok: true, answer: { vault: archive.vault, key, ticket, previous } };
@@ -121,13 +124,25 @@ export class Archiving {
   /** The newest state that was sealed, for the host that is about to run the sandbox; null when none was. */
   async savedFor(record: SandboxRecord, hostId: string): Promise<SavedState | null> {
     const { archive, account } = record;
-    const point = archive?.points.at(-1);
+    const point = pointAtRest(record) ?? archive?.points.at(-1);
     if (!archive || !point) return null;
     const [key, ticket] = await Promise.all([
-      manifestKey(archive, point.generation),
+      keyOf(archive, point),
       vaultTicket(this.#env, account, archive.vault, hostId, false, TICKET_MS),
     ]);
     return { vault: archive.vault, manifest: point.manifest, key, ticket };
+  }
+
+  /** A sandbox that begins as a snapshot needs what that has, also when the snapshot is deleted. */
+  async claim(record: SandboxRecord): Promise<Failure | null> {
+    const { archive, id } = record;
+    const [point] = archive?.points ?? [];
+    if (!archive?.claim || !point) return null;
+    const shared = await this.#vault(record, archive).share(archive.claim, point.manifest, id);
+    if (!shared.ok) return { code: "snapshot_not_found", message: "The snapshot was deleted meanwhile." };
+    const now = this.#engine.record();
+    if (now?.id === id && now.archive) this.#engine.save({ ...now, archive: { ...now.archive, claim: null } });
+    return null;
   }
 
   /** Store what the archive is now; what it needs no more is released. */

@@ -6,6 +6,7 @@
 import { accountObject } from "../account/api.ts";
 import { readBoard } from "../hosts/board-facade.ts";
 import { Archiving } from "./archiving.ts";
+import { Copies } from "./copies.ts";
 import { HostClient, type HostAddress } from "./host-client.ts";
 import { Hosting } from "./hosting.ts";
 import { heldUntil, idleSeconds } from "./holds.ts";
@@ -33,6 +34,7 @@ export class Engine {
   readonly timers: Timers;
   readonly archiving: Archiving;
   readonly hosting: Hosting;
+  readonly copies: Copies;
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
   readonly #host: HostClient;
@@ -54,6 +56,7 @@ export class Engine {
     this.#releases = new Releases(ctx.storage, env.VAULT);
     this.archiving = new Archiving(this, env);
     this.hosting = new Hosting(this, env, this.#host);
+    this.copies = new Copies(this, env, this.#host);
     this.#store = SandboxStore.existing(ctx.storage);
     this.timers = new Timers(ctx.storage);
   }
@@ -101,9 +104,8 @@ export class Engine {
 
   /** A move is done: the copy at the host that the sandbox was on goes. */
   #arrived(record: SandboxRecord): SandboxRecord {
-    if (!record.origin) return record;
-    if (record.origin.id !== record.host?.id) this.leaveBehind(record, record.origin);
-    return { ...record, origin: null };
+    if (record.origin && record.origin.id !== record.host?.id) this.leaveBehind(record, record.origin);
+    return { ...record, origin: null, fromStore: false, capture: null };
   }
 
   /** What a host has of the sandbox is removed, when it can be. */

@@ -2,13 +2,21 @@
 import { isErrorCode, type Failure } from "../../sdk/contract/error-codes.ts";
 import { ErrorBody } from "../../sdk/contract/errors.ts";
 import { controlSecret } from "../../sdk/contract/host-secrets.ts";
-import { hostHeaders, hostPaths, Machine, type MachineVerb } from "../../sdk/contract/host.ts";
+import {
+  Captured,
+  hostHeaders,
+  hostPaths,
+  Machine,
+  type CaptureMachine,
+  type MachineVerb,
+} from "../../sdk/contract/host.ts";
 
 /** Longest time of each call, milliseconds. The first create or boot of a shape builds its golden image. */
 const LIMIT_MS = {
   create: 180_000,
   boot: 180_000,
   wake: 60_000,
+  capture: 120_000,
   pause: 60_000,
   stop: 60_000,
   destroy: 60_000,
@@ -51,6 +59,20 @@ export class HostClient {
     signal?: AbortSignal,
   ): Promise<HostAnswer<Machine>> {
     return this.#machine(host, "POST", hostPaths.act(id, verb), body, LIMIT_MS[verb], signal);
+  }
+
+  async capture(host: HostAddress, id: string, body: CaptureMachine): Promise<HostAnswer<Captured>> {
+    const { signal } = new AbortController();
+    const answer = await this.#call(host, "POST", hostPaths.act(id, "capture"), body, LIMIT_MS.capture, signal);
+    if (!answer.ok) return answer;
+    const captured = Captured.safeParse(answer.value);
+    if (captured.success) return { ok: true, value: captured.data };
+    return unavailable("The host's answer is not what this edge understands.");
+  }
+
+  async dropCapture(host: HostAddress, capture: string): Promise<void> {
+    const { signal } = new AbortController();
+    await this.#call(host, "DELETE", hostPaths.capture(capture), undefined, LIMIT_MS.configure, signal);
   }
 
   get(host: HostAddress, id: string, signal?: AbortSignal): Promise<HostAnswer<Machine>> {

@@ -6,7 +6,7 @@ import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { Host } from "../../sdk/contract/host.ts";
 import { accountObject } from "../account/api.ts";
 import { readBoard, type Board } from "../hosts/board-facade.ts";
-import { HOST_SILENT_MS, placeOn, type Placement } from "../hosts/placement.ts";
+import { HOST_SILENT_MS, type Placement } from "../hosts/placement.ts";
 import { isMovable, placeAgain } from "./archive.ts";
 import type { Engine } from "./engine.ts";
 import type { HostAddress, HostClient } from "./host-client.ts";
@@ -83,9 +83,9 @@ export class Hosting {
   }
 
   async #call(record: SandboxRecord, host: HostAddress, signal: AbortSignal): Promise<LifeEvent> {
-    const { state, run } = record.life;
-    const begins = state === "resuming" || (state === "starting" && run === "boot");
-    const saved = begins ? await this.#engine.archiving.savedFor(record, host.id) : null;
+    const { state } = record.life;
+    const saved =
+      state === "resuming" || state === "starting" ? await this.#engine.archiving.savedFor(record, host.id) : null;
     return runStep(this.#host, host, record, saved, signal);
   }
 
@@ -120,8 +120,10 @@ export class Hosting {
     const { state, generation } = record.life;
     if (state === "deleted") return { type: "purged" };
     if (state === "stopping") return { type: "stopped", generation };
+    const lost = await this.#engine.archiving.claim(record);
+    if (lost) return { type: "runFailed", generation, memory: "none", nothingMade: true, failure: lost };
     const { hosts } = await readBoard(this.#env);
-    const { event, failure } = await this.#tryHosts(record, hosts, (left) => placeOn(left, record.shape), signal);
+    const { event, failure } = await this.#tryHosts(record, hosts, (left) => placeAgain(left, record), signal);
     return event ?? { type: "runFailed", generation, memory: "none", nothingMade: true, failure };
   }
 

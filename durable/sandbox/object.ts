@@ -3,6 +3,7 @@ import { DurableObject } from "cloudflare:workers";
 import type { ArchiveStep } from "../../sdk/contract/archive.ts";
 import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
+import type { CreateSnapshot, Forks, ForkSandbox, HistoryPoint, Snapshot } from "../../sdk/contract/snapshot.ts";
 import { newSandboxId } from "../../sdk/contract/names.ts";
 import {
   Env as EnvSchema,
@@ -35,7 +36,16 @@ import { activeHolds, idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
 import { fateOf, isLive, isTransitional } from "./lifecycle.ts";
 import { Previews, type PreviewResult } from "./previews.ts";
-import { identityOf, newRecord, toDeleted, toSandbox, type CreateTerms, type SandboxRecord } from "./record.ts";
+import type { Origin } from "../snapshots/record.ts";
+import {
+  begunFrom,
+  identityOf,
+  newRecord,
+  toDeleted,
+  toSandbox,
+  type CreateTerms,
+  type SandboxRecord,
+} from "./record.ts";
 import { Routing, type Found } from "./routing.ts";
 import type { SandboxStore } from "./store.ts";
 
@@ -66,6 +76,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   async create(input: CreateSandbox, terms: CreateTerms, change: Omit<Change, "id">): Promise<SandboxAnswer> {
     const store = this.#engine.openStore();
     const key = change.idempotencyKey;
+    const found = await this.#engine.copies.origin(identityOf(this.ctx.id.name).account, input);
     for (;;) {
       const record = store.record();
       const known = key === null ? null : store.answer(key);
@@ -99,7 +110,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
           return { ok: false, failure: left.life.failure ?? hostUnavailable };
         continue;
       }
-      return this.#make(store, input, terms, change, record);
+      return found.ok ? this.#make(store, input, terms, change, record, found.origin) : found;
     }
   }
 
@@ -109,15 +120,17 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     terms: CreateTerms,
     change: Omit<Change, "id">,
     last: SandboxRecord | null,
+    origin: Origin | null,
   ): Promise<SandboxAnswer> {
     const { account, label } = identityOf(this.ctx.id.name);
-    const record = newRecord(
+    const plain = newRecord(
       input,
       { id: newSandboxId(label), account, label },
       terms,
       (last?.accessVersion ?? 0) + 1,
       Date.now(),
     );
+    const record = begunFrom(plain, { origin, fork: terms.fork, diskMiB: input.diskMiB }, Date.now());
     const key = change.idempotencyKey;
     store.transaction(() => {
       if (last) store.savePast(toDeleted(last));
@@ -179,6 +192,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
         access: input.access ?? record.access,
         accessVersion: record.accessVersion + (closing ? 1 : 0),
         persistent: input.persistent ?? record.persistent,
+        keepPauses: input.keepPauses ?? record.keepPauses,
         maxTotalCostMicros:
           input.maxTotalCostMicros === undefined ? record.maxTotalCostMicros : input.maxTotalCostMicros,
         configurePending: record.configurePending || (told && isLive(record.life.state)),
@@ -390,6 +404,30 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     this.#engine.commit(id, event);
     if (life.state === "pausing") this.#engine.background(this.#engine.drive());
     return taken;
+  }
+
+  async snapshot(input: CreateSnapshot, change: Change): Promise<Result<{ snapshot: Snapshot }>> {
+    return this.#answers.once(change, (record) => this.#engine.copies.snapshot(record, input, change));
+  }
+
+  async fork(input: ForkSandbox, terms: CreateTerms, change: Change): Promise<Result<{ forks: Forks }>> {
+    return this.#answers.once(change, (record) => this.#engine.copies.fork(record, input, terms, change));
+  }
+
+  async history({ id }: Ask): Promise<Result<{ points: HistoryPoint[] }>> {
+    const found = this.#find(id);
+    return found.ok ? { ok: true, points: this.#engine.copies.history(found.record) } : found;
+  }
+
+  async rollback(point: string, change: Change): Promise<SandboxAnswer> {
+    return this.#answers.once(change, async (record) => {
+      const ran = record.life.state === "running";
+      const rest = () => this.#ask(record.id, { type: "pause", reason: "requested" }, "paused", TURN_MS);
+      const failure = await this.#engine.copies.rollback(record, point, rest);
+      if (failure) return { ok: false, failure };
+      await this.#engine.indexed();
+      return ran ? this.#revive(record, change.holdMs) : this.get({ id: record.id });
+    });
   }
 
   async archiveStep(id: string, step: ArchiveStep, hostId: string): Promise<Result<{ answer: ArchiveAnswer }>> {

@@ -10,7 +10,8 @@ import {
 } from "../../sdk/contract/sandbox.ts";
 import { namedUrl, type UrlParts } from "../named-url.ts";
 import type { HostAddress } from "./host-client.ts";
-import { durabilityOf, type Archive } from "./archive.ts";
+import type { Origin } from "../snapshots/record.ts";
+import { archiveFrom, durabilityOf, newArchive, type Archive } from "./archive.ts";
 import { activeHolds, type Holds } from "./holds.ts";
 import { newLease } from "./lease.ts";
 import type { Life } from "./life.ts";
@@ -49,13 +50,27 @@ export interface SandboxRecord {
   readonly archive: Archive | null;
   /** How many states before the last are kept, to roll back to. */
   readonly keepPauses: number;
+  /** The next run begins with what is stored, whatever its host has: it was rolled back. */
+  readonly fromStore: boolean;
+  /** The copy on its host that it begins as; null once it has run. */
+  readonly capture: string | null;
   /** Settings that the running machine's host was not told yet. */
   readonly configurePending: boolean;
   readonly life: Life;
 }
 
+/** A copy of a sandbox on its host, which another one begins as. */
+export interface Fork {
+  readonly host: HostAddress;
+  readonly capture: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly shape: Shape;
+  readonly vault: string;
+}
+
 /** What the account says of a sandbox that is made. */
 export interface CreateTerms {
+  readonly fork?: Fork;
   readonly governed: boolean;
   readonly keyId: string;
   /** Days that a paused state is kept unless the sandbox says otherwise. */
@@ -94,7 +109,9 @@ export function newRecord(
     host: null,
     origin: null,
     archive: null,
-    keepPauses: 0,
+    keepPauses: input.keepPauses ?? 0,
+    fromStore: false,
+    capture: null,
     configurePending: false,
     life: newLife(
       terms.retentionDays,
@@ -102,6 +119,24 @@ export function newRecord(
       newLease(input.leaseSeconds ?? input.timeoutSeconds ?? 0, input.onLeaseEnd ?? input.onTimeout ?? "stop"),
     ),
   };
+}
+
+/** A record that begins as a snapshot, or as a copy of another sandbox on its host. */
+export function begunFrom(
+  record: SandboxRecord,
+  { origin, fork, diskMiB }: { origin: Origin | null; fork: Fork | undefined; diskMiB: number | undefined },
+  now: number,
+): SandboxRecord {
+  if (fork) {
+    const { host, capture, env, vault } = fork;
+    return { ...record, host, capture, env, shape: fork.shape, archive: { ...newArchive(), vault } };
+  }
+  if (!origin) return record;
+  // One with memory is what it was; a disk starts with any vCPU and memory.
+  const disk = { image: origin.shape.image, diskMiB: Math.max(origin.shape.diskMiB, diskMiB ?? 0) };
+  const shape = origin.mode === "memory" ? origin.shape : { ...record.shape, ...disk };
+  const life = { ...record.life, savedGeneration: 0 };
+  return { ...record, shape, archive: archiveFrom(origin, now), life };
 }
 
 /** Far enough ahead that no client counts down to it. */
@@ -132,6 +167,7 @@ export function toSandbox(record: SandboxRecord, urls: UrlParts): Sandbox {
       .toSorted((a, b) => a.name.localeCompare(b.name)),
     autoWake: record.autoWake,
     persistent: record.persistent,
+    keepPauses: record.keepPauses,
     access: record.access,
     url: namedUrl(urls, record, defaults.port),
     retentionDays: life.retentionDays,

@@ -3,6 +3,7 @@ import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
 import type { SavedState } from "../../sdk/contract/archive.ts";
 import type { CreateMachine, Machine, PauseMachine, RunMachine } from "../../sdk/contract/host.ts";
 import type { HostAddress, HostAnswer, HostClient } from "./host-client.ts";
+import { pointAtRest } from "./archive.ts";
 import { idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
 import type { SandboxRecord } from "./record.ts";
@@ -39,15 +40,16 @@ function call(
   saved: SavedState | null,
   signal: AbortSignal,
 ): Promise<HostAnswer<Machine>> {
-  const { id, life, origin } = record;
+  const { id, life, origin, fromStore, capture } = record;
+  // The host has nothing of it, or not what it is to be.
+  const anew = origin !== null || fromStore;
   const { generation } = life;
   const idlePauseSeconds = idleSeconds(record, Date.now());
   const { session } = host;
   const env = { ...record.env };
   const run = { generation, env, idlePauseSeconds, session, ...(saved ? { saved } : {}) } satisfies RunMachine;
   const { account, shape, label: hostname } = record;
-  // A host that it moves to has nothing of it.
-  const make = { ...run, account, shape, hostname } satisfies CreateMachine;
+  const make = { ...run, account, shape, hostname, ...(capture ? { capture } : {}) } satisfies CreateMachine;
   switch (life.state) {
     case "pausing":
       return client.act(
@@ -60,10 +62,13 @@ function call(
     case "stopping":
       return client.act(host, id, "stop", { generation }, signal);
     case "resuming":
-      return origin ? client.create(host, id, make, signal) : client.act(host, id, "wake", run, signal);
+      return anew ? client.create(host, id, make, signal) : client.act(host, id, "wake", run, signal);
     default:
-      if (life.run === "create") return client.create(host, id, make, signal);
-      return origin
+      if (life.run === "create") {
+        const diskOnly = pointAtRest(record)?.diskOnly === true;
+        return client.create(host, id, { ...make, ...(diskOnly ? { diskOnly } : {}) }, signal);
+      }
+      return anew
         ? client.create(host, id, { ...make, diskOnly: true }, signal)
         : client.act(host, id, "boot", run, signal);
   }
@@ -91,7 +96,7 @@ async function refused(
     if (!seen.reached || seen.failure.code !== "not_found") return unreachable(record, seen.failure);
     if (life.state === "stopping") return { type: "stopped", generation };
     // It was to be moved there, and that host has nothing of it now: what is stored is as it was.
-    if (record.origin) {
+    if (record.origin || record.fromStore) {
       const { savedGeneration } = life;
       return { type: "runFailed", generation, savedGeneration, memory: "saved", nothingMade: false, failure };
     }

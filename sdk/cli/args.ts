@@ -126,10 +126,12 @@ export class Args {
     return value;
   }
 
-  /** @throws UsageError when it is not a whole number of 0 or more */
-  whole(name: string): number | undefined {
+  /** @throws UsageError when it is not a whole number of 0 or more, or not within `least` and `most` */
+  whole(name: string, least = 0, most = Number.MAX_SAFE_INTEGER): number | undefined {
     const value = this.number(name);
-    if (value === undefined || Number.isSafeInteger(value)) return value;
+    if (value === undefined || (Number.isSafeInteger(value) && value >= least && value <= most)) return value;
+    if (Number.isSafeInteger(value))
+      throw new UsageError(`--${name} is ${value}`, `Pass a whole number from ${least} to ${most}.`);
     throw new UsageError(`--${name} is not a whole number`, `Pass a whole number, such as --${name} 60.`);
   }
 

@@ -13,9 +13,11 @@ interface GroupFacts {
   readonly parts: readonly Part[];
   /** The part that is meant when none is named. */
   readonly fallback?: string;
+  /** The part that is meant when the first word is no part's name: it takes all the words. */
+  readonly unnamed?: string;
 }
 
-export function group({ name, summary, details, parts, fallback }: GroupFacts): Command {
+export function group({ name, summary, details, parts, fallback, unnamed }: GroupFacts): Command {
   const names = parts.map((part) => part.name);
   const [open, close] = fallback === undefined ? ["<", ">"] : ["[", "]"];
   const [, ...lines] = table(
@@ -30,7 +32,9 @@ export function group({ name, summary, details, parts, fallback }: GroupFacts): 
     words: [fallback === undefined ? 1 : 0, 1 + Math.max(...parts.map((part) => part.words[1]))],
     options: parts.reduce<OptionSpecs>((all, part) => ({ ...part.options, ...all }), {}),
     async run(context) {
-      const [verb = fallback ?? ""] = context.args.positionals;
+      const [first = fallback ?? ""] = context.args.positionals;
+      const named = names.includes(first);
+      const verb = named ? first : (unnamed ?? first);
       const part = parts.find((one) => one.name === verb);
       if (part === undefined) {
         const near = nearest(verb, names);
@@ -44,7 +48,7 @@ export function group({ name, summary, details, parts, fallback }: GroupFacts): 
       const foreign = context.args.given().filter((option) => !Object.hasOwn(own, option));
       if (foreign.length > 0)
         throw new UsageError(`${name} ${verb} has no option ${foreign.map((one) => `--${one}`).join(", ")}`, see);
-      const args = context.args.after(1);
+      const args = named ? context.args.after(1) : context.args;
       const [least, most] = part.words;
       if (args.positionals.length < least) throw new UsageError(`${name} ${verb} needs ${part.usage}`, see);
       if (args.positionals.length > most)

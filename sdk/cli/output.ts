@@ -91,6 +91,22 @@ export function table(heading: readonly string[], rows: readonly (readonly strin
     .join("\n");
 }
 
+/** Everything about one thing, a row for each field. */
+export function fields(thing: Readonly<Record<string, unknown>>): string {
+  const rows = Object.entries(thing).map(([field, value]) => [
+    field,
+    typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "-"),
+  ]);
+  return table(["FIELD", "VALUE"], rows);
+}
+
+/** Bytes in their largest unit: `512 B`, `1.5 MiB`, `20.0 GiB`. */
+export function sizeOf(bytes: number): string {
+  if (bytes < 1024) return `${bytes} B`;
+  const power = Math.min(4, Math.floor(Math.log2(bytes) / 10));
+  return `${(bytes / 1024 ** power).toFixed(1)} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
+}
+
 /** Time since, in its largest unit: `12s`, `5m`, `3h`, `9d`. */
 export function ago(time: string | null, nowMs: number): string {
   if (time === null) return "-";

@@ -4,7 +4,7 @@ import { AccountName } from "./account.ts";
 import { SavedState } from "./archive.ts";
 import { HostSecrets } from "./host-secrets.ts";
 import { Env, StopReason } from "./sandbox.ts";
-import { Generation, SandboxId } from "./names.ts";
+import { Generation, SandboxId, SnapshotId } from "./names.ts";
 
 /** Headers between edge and host; inbound ones of these names are dropped at the edge. */
 export const hostHeaders = {
@@ -23,7 +23,8 @@ export const hostPaths = {
   /** `POST`: connections of these keys end, and no more of them are taken (`Revoke`). */
   revoke: "/revoke",
   machine: (id: string) => `/machines/${encodeURIComponent(id)}`,
-  act: (id: string, verb: MachineVerb) => `/machines/${encodeURIComponent(id)}:${verb}`,
+  capture: (id: string) => `/captures/${id}`,
+  act: (id: string, verb: MachineVerb | "capture") => `/machines/${encodeURIComponent(id)}:${verb}`,
   /** Data routes, `x-rouse-ticket`: anything below goes to the guest agent, or to a guest port. */
   agent: (id: string) => `/m/${encodeURIComponent(id)}/agent`,
   port: (id: string, port: number) => `/m/${encodeURIComponent(id)}/port/${port}`,
@@ -58,6 +59,8 @@ export const CreateMachine = z.object({
   saved: SavedState.optional(),
   /** With `saved`: boot from its disk. */
   diskOnly: z.boolean().optional(),
+  /** Begin as that copy, which this host holds (`:capture`). */
+  capture: SnapshotId.optional(),
 });
 export type CreateMachine = z.infer<typeof CreateMachine>;
 
@@ -75,6 +78,22 @@ export type RunMachine = z.infer<typeof RunMachine>;
 /** `:pause`; with `onlyIfIdle` the host refuses (`conflict`) when something happened since it proposed. */
 export const PauseMachine = z.object({ generation: Generation, onlyIfIdle: z.boolean().optional() });
 export type PauseMachine = z.infer<typeof PauseMachine>;
+
+/**
+ * `:capture`: copy RAM, devices and disk of one instant, under that id. A running machine stands still for it, and goes
+ * on. The copy is stored off the host for a snapshot (`stored`), and is there for forks until `DELETE /captures/{id}`.
+ */
+export const CaptureMachine = z.object({
+  generation: Generation,
+  capture: SnapshotId,
+  diskOnly: z.boolean(),
+  stored: z.boolean(),
+});
+export type CaptureMachine = z.infer<typeof CaptureMachine>;
+
+/** Answer to `:capture`; null: the machine slept. */
+export const Captured = z.object({ frozenMs: z.number().nullable() });
+export type Captured = z.infer<typeof Captured>;
 
 /** `:stop`: flush disks, end the machine, keep the disk. */
 export const StopMachine = z.object({ generation: Generation });

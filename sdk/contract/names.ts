@@ -95,3 +95,17 @@ function base32(bytes: Uint8Array, length: number): string {
 
 /** Counts the runs of one machine, from 1; grows with each. */
 export const Generation = z.int().min(1);
+
+/** Names a snapshot, and the copy that a host takes for it or for forks. */
+export const SnapshotId = z.string().regex(/^snap-[0-9a-z]{20}$/, "a snapshot id such as snap-...");
+
+const BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz";
+
+/** A new snapshot id; made under an Idempotency-Key the same one again. */
+export async function snapshotId(account: string, key: string | null): Promise<string> {
+  const bytes =
+    key === null
+      ? crypto.getRandomValues(new Uint8Array(20))
+      : new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(`snapshot\n${account}\n${key}`)));
+  return `snap-${[...bytes.slice(0, 20)].map((byte) => BASE36[byte % 36]).join("")}`;
+}

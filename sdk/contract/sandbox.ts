@@ -1,6 +1,6 @@
 /** The sandbox resource: what a caller may ask for and what every answer holds. */
 import { z } from "zod";
-import { SandboxName } from "./names.ts";
+import { SandboxName, SnapshotId } from "./names.ts";
 
 /** Defaults of a sandbox that does not say otherwise. */
 export const defaults = {
@@ -30,6 +30,7 @@ export const limits = {
   leaseSecondsMax: 86_400,
   /** Longest time in which a deleted sandbox can be taken back, seconds. */
   graceSecondsMax: 604_800,
+  keepPausesMax: 64,
   holdsMax: 32,
   holdSecondsMax: 86_400,
   labelsMax: 32,
@@ -119,6 +120,9 @@ export type Access = z.infer<typeof Access>;
 
 const TotalCost = z.int().min(0).max(1_000_000_000_000);
 
+/** How many of the states before the last are kept, to roll back to; none unless said. */
+const KeepPauses = z.int().min(0).max(limits.keepPausesMax);
+
 export const CreateSandbox = z
   .strictObject({
     name: SandboxName.optional(),
@@ -127,6 +131,8 @@ export const CreateSandbox = z
     labels: Labels.optional(),
     env: Env.optional(),
     image: z.string().min(1).max(128).optional(),
+    /** Begin as that snapshot, instead of with an image. One with memory has the size that it was taken with. */
+    snapshot: SnapshotId.optional(),
     vcpu: z.int().min(1).max(limits.vcpuMax).optional(),
     memoryMiB: z.int().min(limits.memoryMiBMin).max(limits.memoryMiBMax).optional(),
     diskMiB: z.int().min(limits.diskMiBMin).max(limits.diskMiBMax).optional(),
@@ -150,6 +156,11 @@ export const CreateSandbox = z
     onTimeout: OnLeaseEnd.optional(),
     /** It runs on until it is stopped: no idle pause unless `idlePauseSeconds` says so. */
     persistent: z.boolean().optional(),
+    keepPauses: KeepPauses.optional(),
+  })
+  .refine((body) => body.snapshot === undefined || body.image === undefined, {
+    message: "snapshot or image, not both",
+    path: ["snapshot"],
   })
   .refine((body) => body.leaseSeconds === undefined || body.timeoutSeconds === undefined, {
     message: "leaseSeconds or timeoutSeconds, not both",
@@ -176,6 +187,7 @@ export const UpdateSandbox = z
     idlePauseSeconds: IdlePauseSeconds.optional(),
     access: Access.optional(),
     persistent: z.boolean().optional(),
+    keepPauses: KeepPauses.optional(),
     /** null: no limit. */
     maxTotalCostMicros: TotalCost.nullable().optional(),
   })
@@ -310,6 +322,7 @@ export const Sandbox = z
     holds: z.array(z.object({ name: z.string(), expiresAt: Time })).optional(),
     autoWake: z.boolean(),
     persistent: z.boolean(),
+    keepPauses: z.int().optional(),
     access: Access,
     /** The named URL of the default port. */
     url: z.string(),

@@ -1,7 +1,7 @@
 /** Snapshots, forks and points of a sandbox's history: what a caller may ask for and what every answer holds. */
 import { z } from "zod";
 import { Labels, limits, Sandbox } from "./sandbox.ts";
-import { SandboxName } from "./names.ts";
+import { SandboxName, SnapshotId } from "./names.ts";
 
 export const snapshotLimits = {
   /** Days that a snapshot is kept unless it says otherwise, and at most. */
@@ -9,12 +9,8 @@ export const snapshotLimits = {
   retentionDaysMax: limits.retentionDaysMax,
   /** Forks of one call. */
   forksMax: 16,
-  /** States before the last that a sandbox may keep. */
-  keepPausesMax: 64,
   listMax: 100,
 } as const;
-
-export const SnapshotId = z.string().regex(/^snap-[0-9a-z]{20}$/, "a snapshot id such as snap-...");
 
 /** `memory`: RAM, processes and disk. `disk`: the disk alone, which may start with any vCPU and memory. */
 export const SnapshotMode = z.enum(["memory", "disk"]);

@@ -1,6 +1,7 @@
 /** Snapshots of an account: taken, listed, kept longer, deleted. */
 import { hintOf } from "../contract/error-codes.ts";
-import { Snapshot as SnapshotSchema, SnapshotId, SnapshotList } from "../contract/snapshot.ts";
+import { SnapshotId } from "../contract/names.ts";
+import { Snapshot as SnapshotSchema, SnapshotList } from "../contract/snapshot.ts";
 import type { CreateSnapshot, Snapshot, SnapshotListQuery, UpdateSnapshot } from "../contract/snapshot.ts";
 import { ServiceUnavailableError, invalidArgument } from "./errors.ts";
 import { Page } from "./page.ts";

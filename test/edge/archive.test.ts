@@ -5,9 +5,8 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { ArchivePermit, ArchiveStored } from "../../sdk/contract/archive.ts";
 import type { Sandbox } from "../../sdk/contract/sandbox.ts";
 import { archive, ask, call, created, eventually, fake, heartbeat, paused } from "./client.ts";
-import { freshBlob, note, upload, vaultOf, type TestBlob } from "./vaults.ts";
-
-const COMPATIBILITY = "machine/cpu/kvm";
+import { COMPATIBILITY, store, uploadOf } from "./stored.ts";
+import { freshBlob, upload, vaultOf } from "./vaults.ts";
 
 beforeEach(async () => {
   await heartbeat({ compatibility: COMPATIBILITY });
@@ -20,34 +19,6 @@ afterEach(() => {
 
 const stubOf = (label: string) => env.SANDBOX.getByName(`default/${label}`);
 const get = async (id: string) => (await ask("GET", `/v1/sandboxes/${id}`)).body as Sandbox;
-
-interface Stored {
-  readonly permit: ArchivePermit;
-  readonly manifest: TestBlob;
-  readonly pack: TestBlob;
-}
-
-const uploadOf = (generation: number, blobs: readonly TestBlob[], known: readonly TestBlob[] = []) => ({
-  step: "upload",
-  generation,
-  manifest: blobs[0]?.id,
-  blobs: [...blobs.map((blob) => note(blob)), ...known.map((blob) => note(blob, false))],
-  logicalBytes: 1000,
-  diskOnly: false,
-  compatibility: COMPATIBILITY,
-});
-
-/** What a host does to make the state of a sleeper durable. */
-async function store(id: string, generation: number, known: readonly TestBlob[] = []): Promise<Stored> {
-  const { body: permit } = await archive<ArchivePermit>(id, { step: "begin", generation });
-  const [manifest, pack] = await Promise.all([freshBlob(), freshBlob(5000)]);
-  const told = uploadOf(generation, [manifest, pack], known);
-  expect((await archive(id, told)).status).toBe(200);
-  for (const blob of [manifest, pack]) await upload(vaultOf(permit.vault), blob, permit.ticket);
-  const commit = { step: "commit", generation, manifest: manifest.id };
-  expect((await archive<ArchiveStored>(id, commit)).status).toBe(200);
-  return { permit, manifest, pack };
-}
 
 /** The host says nothing for so long. */
 async function silence(ms: number, others: readonly string[]): Promise<void> {

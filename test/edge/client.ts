@@ -120,13 +120,14 @@ export async function report(id: string, event: object, account = "default", hos
   });
 }
 
-/** A host moves the saved state of a machine off itself. */
+/** A host moves the saved state of a machine, or a copy of one, off itself. */
 export async function archive<T = { error: Fault }>(
   id: string,
   step: object,
   hostId = "fake-1",
 ): Promise<{ status: number; body: T }> {
-  const response = await edge(`${API}/internal/accounts/default/machines/${encodeURIComponent(id)}/archive`, {
+  const kind = id.startsWith("snap-") ? "snapshots" : "machines";
+  const response = await edge(`${API}/internal/accounts/default/${kind}/${encodeURIComponent(id)}/archive`, {
     method: "POST",
     headers: { authorization: `Bearer ${await hostKey(roots.host, hostId, FIRST_EPOCH)}` },
     body: JSON.stringify(step),

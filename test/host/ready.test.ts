@@ -72,6 +72,10 @@ describe("a woken machine", () => {
       sleepers: null,
       prepare: async () => undefined,
       create: async () => undefined,
+      capture: async () => null,
+      createFrom: async () => undefined,
+      captures: async () => [],
+      dropCapture: async () => undefined,
       wake: async () => {
         asleep = false;
         return { ready: ready.promise };

@@ -11,6 +11,7 @@ import type { WebSocket as Socket, WebSocketServer as SocketServer } from "ws";
 import type { SavedState } from "../../sdk/contract/archive.ts";
 import { errorBody, RouseFailure, statusOf, type ErrorCode } from "../../sdk/contract/error-codes.ts";
 import {
+  CaptureMachine,
   CreateMachine,
   hostHeaders,
   hostPaths,
@@ -68,6 +69,7 @@ export class FakeHost {
   readonly #holds = new Map<string, (() => void)[]>();
   #away = new Set<string>();
   readonly #revoked: string[] = [];
+  readonly #captures = new Map<string, Held>();
   /** Stored states that machines were made with. */
   readonly #arrived: (SavedState & { id: string; diskOnly: boolean })[] = [];
 
@@ -169,6 +171,11 @@ export class FakeHost {
       this.#revoked.push(...Revoke.parse(JSON.parse((await bytesOf(req)).toString())).keyIds);
       return json(res, 200, { ok: true });
     }
+    const dropped = /^\/captures\/([^/]+)$/.exec(url.pathname)?.[1];
+    if (dropped !== undefined) {
+      this.#captures.delete(dropped);
+      return json(res, 200, { id: dropped, deleted: true });
+    }
     const match = /^\/machines\/([^/:]+)(?::([a-z]+))?$/.exec(url.pathname);
     if (!match?.[1]) throw new RouseFailure("route_not_found", "no such route");
     const id = decodeURIComponent(match[1]);
@@ -212,7 +219,13 @@ export class FakeHost {
     if (!held) throw new RouseFailure("not_found", "no such machine");
     const { machine } = held;
     if (action === "get") return machine;
-    if (!machineVerbs.some((verb) => verb === action)) throw new RouseFailure("route_not_found", "no such verb");
+    if (action !== "capture" && !machineVerbs.some((verb) => verb === action))
+      throw new RouseFailure("route_not_found", "no such verb");
+    if (action === "capture") {
+      const { capture } = CaptureMachine.parse(body);
+      this.#captures.set(capture, held);
+      return { frozenMs: machine.state === "running" ? 7 : null };
+    }
     const { generation } = StopMachine.parse(body);
     if (generation < machine.generation) throw new RouseFailure("conflict", "that generation is over");
     const conflict = () => new RouseFailure("conflict", `cannot ${action} a machine that is ${machine.state}`);
@@ -260,6 +273,8 @@ export class FakeHost {
       // It stands for all hosts, so what comes from another one may be here.
       if (!body.saved) throw new RouseFailure("conflict", "the machine exists");
     }
+    const source = body.capture === undefined ? undefined : this.#captures.get(body.capture);
+    if (body.capture !== undefined && !source) throw new RouseFailure("snapshot_not_found", "no such copy");
     if (body.saved) this.#arrived.push({ id, ...body.saved, diskOnly: body.diskOnly ?? false });
     const machine: Machine = {
       id,
@@ -279,7 +294,7 @@ export class FakeHost {
       env: body.env,
       idlePauseSeconds: body.idlePauseSeconds,
       used: false,
-      counter: 0,
+      counter: source?.counter ?? 0,
     });
     return machine;
   }

@@ -64,6 +64,7 @@ import {
   WakeSandbox,
 } from "../../sdk/contract/sandbox.ts";
 import { Usage, UsageQuery } from "../../sdk/contract/usage.ts";
+import { copies } from "./copy-operations.ts";
 import type { Operation } from "./operation.ts";
 
 const Empty = z.strictObject({});
@@ -434,6 +435,7 @@ export const operations: readonly Operation[] = [
   ...keys.map((one) => ({ ...one, work: "keys" as const })),
   ...operator.map((one) => ({ ...one, work: "operator" as const })),
   ...sandboxes.map((one) => ({ ...one, work: "sandbox" as const })),
+  ...copies.map((one) => ({ ...one, work: "copies" as const })),
   ...previews.map((one) => ({ ...one, work: "preview" as const })),
   ...guest.map((one) => ({ query: NoQuery, ...one, work: "guest" as const })),
 ];

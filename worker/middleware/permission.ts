@@ -12,6 +12,7 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
     case "guest":
       return "use_sandboxes";
     case "sandbox":
+    case "copies":
     case "preview":
       return method === "GET" ? "read" : "use_sandboxes";
     case "keys":
@@ -23,6 +24,8 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
   }
 }
 
+const partial: ReadonlySet<Operation["work"]> = new Set(["guest", "sandbox", "copies", "preview"]);
+
 /** @throws RouseFailure `permission_denied` */
 export function mustMay(caller: Caller, operation: Operation): void {
   const deed = deedOf(operation);
@@ -32,12 +35,7 @@ export function mustMay(caller: Caller, operation: Operation): void {
     throw new RouseFailure("permission_denied", message, { details: { access: accessFor(deed) } });
   }
   // Keys of a part of the account see that part's sandboxes, and nothing of the whole.
-  if (
-    caller.namePrefix !== null &&
-    operation.work !== "guest" &&
-    operation.work !== "sandbox" &&
-    operation.work !== "preview"
-  )
+  if (caller.namePrefix !== null && !partial.has(operation.work))
     throw new RouseFailure("permission_denied", "A key limited to a name prefix may use sandboxes only.", {
       details: { namePrefix: caller.namePrefix },
     });

@@ -3,13 +3,14 @@ import { Hono } from "hono";
 import type { z } from "zod";
 import { accountObject } from "../../durable/account/api.ts";
 import { hostLeaseSeconds, reportHost } from "../../durable/hosts/board-facade.ts";
+import { snapshotsObject } from "../../durable/snapshots/api.ts";
 import { sandboxObject } from "../../durable/sandbox/api.ts";
 import { AccountName } from "../../sdk/contract/account.ts";
 import { ArchiveStep } from "../../sdk/contract/archive.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { parseOrFail } from "../../sdk/contract/errors.ts";
 import { Heartbeat, MachineEvent, type EventTaken, type HeartbeatTaken } from "../../sdk/contract/host.ts";
-import { labelOfId } from "../../sdk/contract/names.ts";
+import { labelOfId, SnapshotId } from "../../sdk/contract/names.ts";
 import { UsageReports } from "../../sdk/contract/usage.ts";
 import { readJson } from "../api/input.ts";
 import { authenticateHost } from "../middleware/auth.ts";
@@ -55,6 +56,15 @@ internal.post("/accounts/:account/machines/:id/archive", async (c) => {
     await sandboxObject(c.env.SANDBOX, account, label).archiveStep(id, step, c.get("hostId")),
   );
   return c.json(answer);
+});
+
+internal.post("/accounts/:account/snapshots/:id/archive", async (c) => {
+  const account = parseOrFail(AccountName, c.req.param("account"), "account");
+  const id = parseOrFail(SnapshotId, c.req.param("id"), "snapshot id");
+  const { value: step } = await readJson(ArchiveStep, c.req.raw);
+  return c.json(
+    okOrThrow(await snapshotsObject(c.env.SNAPSHOTS, account).archiveStep(id, step, c.get("hostId"))).answer,
+  );
 });
 
 internal.post("/usage", async (c) => {

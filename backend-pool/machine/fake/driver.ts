@@ -71,6 +71,22 @@ export class FakeDriver implements Driver {
     await this.#sleep(id, this.#get(id));
   }
 
+  async capture(): Promise<number | null> {
+    throw new RouseFailure("unavailable", "Processes of this host can't be copied.");
+  }
+
+  async createFrom(): Promise<void> {
+    await this.capture();
+  }
+
+  async captures(): Promise<readonly string[]> {
+    return [];
+  }
+
+  async dropCapture(): Promise<void> {
+    // There is none.
+  }
+
   async settle(_id: string, _depth: SleepDepth): Promise<void> {
     // A stopped process has one depth.
   }

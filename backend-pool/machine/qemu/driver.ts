@@ -1,17 +1,18 @@
 /** Real machines: QEMU guests whose RAM is a file, so that a pause moves only the state of devices. */
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { RouseFailure } from "../../../sdk/contract/errors.ts";
 import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
 import { Shape, type SleepDepth } from "../../../sdk/contract/host.ts";
 import type { Image } from "../../images/build.ts";
+import { SnapshotId } from "../../../sdk/contract/names.ts";
 import { allocatedBytes, exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import { agentAnswers } from "../agent-client.ts";
 import type { Actual, Driver, Endpoint, Identity, Listening, Sleepers, Woken } from "../driver.ts";
 import type { Stats } from "../stats.ts";
 import { CPU_MODEL, MACHINE_TYPE, qemuArguments, type Accelerator } from "./command.ts";
-import { DEVICE_STATE, DISK, Golden, RAM, vmPaths, type GoldenOptions } from "./golden.ts";
+import { DEVICE_STATE, DISK, Golden, GOLDEN, RAM, vmPaths, type GoldenOptions } from "./golden.ts";
 import { MADE, SleepFiles } from "./sleep-files.ts";
 import { isFrozen, signalQemu, Vm, type VmPaths } from "./vm.ts";
 
@@ -158,6 +159,60 @@ export class QemuDriver implements Driver {
     }
   }
 
+  async capture(id: string, capture: string, diskOnly: boolean, identity: Identity): Promise<number | null> {
+    const made = await this.#find(id);
+    const dir = this.#dir(capture);
+    if (await exists(join(dir, MADE))) return null;
+    const part = `${dir}.part`;
+    await rm(part, { recursive: true, force: true });
+    await mkdir(part, { recursive: true, mode: 0o700 });
+    const vm = this.#vms.get(id);
+    const sleeps = await exists(join(made.dir, DEVICE_STATE));
+    let frozenMs: number | null = null;
+    try {
+      if (sleeps || !vm) {
+        await copyFiles(made.dir, part, diskOnly ? [DISK] : [RAM, DISK, DEVICE_STATE]);
+      } else {
+        await vm.wire.sync(SYNC_LIMIT_MS).catch(() => undefined);
+        const began = performance.now();
+        await vm.save(join(part, DEVICE_STATE));
+        await copyFiles(made.dir, part, diskOnly ? [DISK] : [RAM, DISK]).finally(() => vm.run());
+        frozenMs = performance.now() - began;
+        // Its clock is behind by that much.
+        await vm.wire.wake(identity, WAKE_LIMIT_MS).catch(() => undefined);
+        if (diskOnly) await rm(join(part, DEVICE_STATE));
+      }
+      await copyFile(join(made.dir, GOLDEN), join(part, GOLDEN));
+      await writeFile(join(part, MADE), JSON.stringify({ shape: made.shape, image: made.image }), { mode: 0o600 });
+      await rename(part, dir);
+    } catch (fault) {
+      await rm(part, { recursive: true, force: true });
+      throw new RouseFailure("snapshot_failed", `The machine could not be copied: ${text(fault)}`, { cause: fault });
+    }
+    return frozenMs;
+  }
+
+  async createFrom(capture: string, id: string): Promise<void> {
+    const [from, dir] = [this.#dir(capture), this.#dir(id)];
+    if (await exists(join(dir, MADE))) return;
+    if (!(await exists(join(from, MADE))))
+      throw new RouseFailure("snapshot_not_found", "The copy is not on this host.");
+    const part = `${dir}.part`;
+    await Promise.all([dir, part].map((path) => rm(path, { recursive: true, force: true })));
+    await mkdir(part, { recursive: true, mode: 0o700 });
+    await copyFiles(from, part, [RAM, DISK, DEVICE_STATE, GOLDEN, MADE]);
+    await rename(part, dir);
+  }
+
+  async captures(): Promise<readonly string[]> {
+    return (await readdir(this.#options.machinesDir).catch(() => [])).filter(isCapture);
+  }
+
+  async dropCapture(capture: string): Promise<void> {
+    this.sleepers.files.forget(capture);
+    await rm(this.#dir(capture), { recursive: true, force: true, maxRetries: 5 });
+  }
+
   async settle(id: string, depth: SleepDepth): Promise<void> {
     const made = await this.#find(id);
     if (!(await exists(join(made.dir, DEVICE_STATE)))) return;
@@ -268,7 +323,8 @@ export class QemuDriver implements Driver {
     await Promise.all(
       halves.map((name) => rm(join(this.#options.machinesDir, name), { recursive: true, force: true })),
     );
-    return names.filter((name) => !name.endsWith(".part"));
+    // Copies that are no machines are in the same place (`capture`).
+    return names.filter((name) => !name.endsWith(".part") && !isCapture(name));
   }
 
   async endpoint(id: string, guestPort: number): Promise<Endpoint> {
@@ -366,6 +422,16 @@ export class QemuDriver implements Driver {
   async #forwardAll(id: string, vm: Vm): Promise<void> {
     await vm.forwardAll([...new Set([AGENT_PORT, ...(this.#ports.get(id) ?? [])])]);
   }
+}
+
+function isCapture(name: string): boolean {
+  return SnapshotId.safeParse(name).success;
+}
+
+/** Copies that share blocks where the file system can, and leave holes where there is nothing. */
+async function copyFiles(from: string, to: string, names: readonly string[]): Promise<void> {
+  const copy = (name: string) => run("cp", ["--sparse=always", "--reflink=auto", join(from, name), join(to, name)]);
+  await Promise.all(names.map(copy));
 }
 
 /** `QEMU emulator version 10.0.2 (...)` -> `10.0.2`. */

@@ -21,6 +21,8 @@ import { Vm, type VmPaths } from "./vm.ts";
 export const RAM = "ram";
 export const DISK = "disk.qcow2";
 export const DEVICE_STATE = "device-state";
+/** In a machine's folder: the folder of the golden state that it is the difference to. */
+export const GOLDEN = "golden";
 /** What is known of it (`GoldenState`). */
 export const FACTS = "golden.json";
 
@@ -232,5 +234,5 @@ async function cloneInto(golden: string, target: string): Promise<void> {
     copyFile(join(golden, DEVICE_STATE), join(target, DEVICE_STATE)),
     run("qemu-img", ["create", "-q", "-f", "qcow2", "-b", join(golden, DISK), "-F", "qcow2", join(target, DISK)]),
   ]);
-  await writeFile(join(target, "golden"), golden, { mode: 0o600 });
+  await writeFile(join(target, GOLDEN), golden, { mode: 0o600 });
 }

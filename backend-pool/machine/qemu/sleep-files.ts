@@ -15,7 +15,7 @@ import { sealedIn, type SealPart } from "../../archive/seal.ts";
 import { writeDurably } from "../../archive/durable-file.ts";
 import { allocatedBytes, exists } from "../../paths.ts";
 import { run } from "../../process.ts";
-import { DEVICE_STATE, DISK, RAM, type Golden, type GoldenState } from "./golden.ts";
+import { DEVICE_STATE, DISK, GOLDEN, RAM, type Golden, type GoldenState } from "./golden.ts";
 
 /** What is sealed of a machine, and what else of it there is. */
 export const SealedNote = z.object({
@@ -35,6 +35,8 @@ export const SealedNote = z.object({
   hasMemory: z.boolean(),
 });
 export type SealedNote = z.infer<typeof SealedNote>;
+
+const Made = z.object({ shape: Shape });
 
 /** What a manifest says beside its parts. */
 export const StateFacts = z.object({
@@ -100,7 +102,7 @@ export class SleepFiles {
 
   /** The golden state that the machine came from. */
   async goldenOf(id: string): Promise<GoldenState> {
-    return this.#golden.state(await readFile(join(this.#dirOf(id), "golden"), "utf8"));
+    return this.#golden.state(await readFile(join(this.#dirOf(id), GOLDEN), "utf8"));
   }
 
   /** null: it is sealed alone, or there is no saved state. */
@@ -181,7 +183,7 @@ export class SleepFiles {
     const { golden, manifest, shape, diskOnly } = state;
     await rm(dir, { recursive: true, force: true });
     await mkdir(dir, { recursive: true, mode: 0o700 });
-    await writeFile(join(dir, "golden"), golden.dir, { mode: 0o600 });
+    await writeFile(join(dir, GOLDEN), golden.dir, { mode: 0o600 });
     const nothing = { generation: 0, blobs: [], logicalBytes: 0, ownedBytes: 0 };
     await this.#write(id, { ...nothing, manifest, diskOnly, step: "stored", shed: true, hasMemory: !diskOnly });
     await writeFile(join(dir, MADE), JSON.stringify({ shape, image: golden.image }), { mode: 0o600 });
@@ -219,6 +221,9 @@ export class SleepFiles {
     const backing = join(golden.dir, DISK);
     if (!keepsDisk && facts.backing !== backing)
       await run("qemu-img", ["rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b", backing, disk]);
+    const { shape } = Made.parse(JSON.parse(await readFile(join(dir, MADE), "utf8")));
+    if (!keepsDisk && shape.diskMiB > facts.shape.diskMiB)
+      await run("qemu-img", ["resize", "-q", "-f", "qcow2", disk, `${shape.diskMiB}M`]);
     for (const name of [DISK, RAM, DEVICE_STATE])
       if (await exists(join(filling, name))) await rename(join(filling, name), join(dir, name));
     await this.change(id, { shed: false });

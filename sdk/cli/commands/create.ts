@@ -1,4 +1,4 @@
-import { OnLeaseEnd } from "../../contract/sandbox.ts";
+import { OnLeaseEnd, limits } from "../../contract/sandbox.ts";
 import { findBaseUrl } from "../../src/credentials.ts";
 import { RouseError } from "../../src/index.ts";
 import { UsageError } from "../args.ts";
@@ -44,6 +44,12 @@ export const create: Command = {
     memory: { type: "string", value: "MIB", help: "Memory in MiB (2048)" },
     disk: { type: "string", value: "MIB", help: "Disk in MiB (8192)" },
     image: { type: "string", value: "NAME", help: "Image (default)" },
+    snapshot: { type: "string", value: "ID", help: "Start from a snapshot instead of an image" },
+    "keep-pauses": {
+      type: "string",
+      value: "N",
+      help: `States before the last that rouse rollback can go back to, at most ${limits.keepPausesMax} (0)`,
+    },
     public: { type: "boolean", help: "Let everybody reach its URL" },
     "no-auto-wake": { type: "boolean", help: "Requests do not wake it" },
     "max-total-cost": {
@@ -60,6 +66,8 @@ export const create: Command = {
     const getOrCreate = args.flag("get-or-create");
     const name = args.text("name");
     if (getOrCreate && name === undefined) throw new UsageError("--get-or-create needs --name", "Pass --name N.");
+    if (args.text("image") !== undefined && args.text("snapshot") !== undefined)
+      throw new UsageError("--image or --snapshot, not both", "A snapshot brings its own disk.");
     const onLeaseEnd = OnLeaseEnd.optional().safeParse(args.text("on-lease-end"));
     if (!onLeaseEnd.success)
       throw new UsageError("--on-lease-end is stop, pause or delete", "See the options with --help.");
@@ -73,6 +81,8 @@ export const create: Command = {
       memoryMiB: args.number("memory"),
       diskMiB: args.number("disk"),
       image: args.text("image"),
+      snapshot: args.text("snapshot"),
+      keepPauses: args.whole("keep-pauses", 0, limits.keepPausesMax),
       access: args.flag("public") ? ("public" as const) : undefined,
       autoWake: args.flag("no-auto-wake") ? false : undefined,
       maxTotalCostMicros: microsOf("--max-total-cost", args.text("max-total-cost"), TOTAL_COST_MAX),

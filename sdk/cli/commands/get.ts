@@ -1,5 +1,6 @@
+import type { Durability } from "../../contract/sandbox.ts";
 import type { Command } from "../command.ts";
-import { table } from "../output.ts";
+import { fields, sizeOf } from "../output.ts";
 
 export const get: Command = {
   name: "get",
@@ -10,11 +11,23 @@ export const get: Command = {
   options: {},
   async run({ args, out, sandbox }) {
     const { info } = await sandbox(args.positionals[0] ?? "");
-    const rows = Object.entries(info).map(([field, value]) => [
-      field,
-      typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "-"),
-    ]);
-    out.result(table(["FIELD", "VALUE"], rows), info);
+    const { durability } = info;
+    out.result(fields(durability ? { ...info, durability: safetyOf(durability) } : info), info);
     return 0;
   },
 };
+
+/** Where what it sleeps with is, and what that is good for. */
+function safetyOf({ state, durableAt, coldAt, storedBytes }: Durability): string {
+  const size = storedBytes === null ? "" : `, ${sizeOf(storedBytes)}`;
+  switch (state) {
+    case "cached":
+      return "cached: on its host, not yet on its disk for sure";
+    case "local":
+      return "local: on its host's disk, not yet off it";
+    case "durable":
+      return `durable: off its host too since ${durableAt ?? "-"}, so that it can wake elsewhere${size}`;
+    case "cold":
+      return `cold: only off its host since ${coldAt ?? "-"}${size}`;
+  }
+}

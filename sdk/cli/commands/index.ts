@@ -7,8 +7,10 @@ import { create } from "./create.ts";
 import { doctor } from "./doctor.ts";
 import { extend } from "./extend.ts";
 import { exec } from "./exec.ts";
+import { fork } from "./fork.ts";
 import { get } from "./get.ts";
 import { helpCommand } from "./help.ts";
+import { history } from "./history.ts";
 import { hold } from "./hold.ts";
 import { host } from "./host.ts";
 import { keys } from "./keys.ts";
@@ -22,7 +24,9 @@ import { pause } from "./pause.ts";
 import { recover } from "./recover.ts";
 import { restart } from "./restart.ts";
 import { rm } from "./rm.ts";
+import { rollback } from "./rollback.ts";
 import { runCode } from "./run-code.ts";
+import { snapshot } from "./snapshot.ts";
 import { stop } from "./stop.ts";
 import { undelete } from "./undelete.ts";
 import { url } from "./url.ts";
@@ -47,6 +51,10 @@ export const commands: readonly Command[] = [
   recover,
   extend,
   hold,
+  snapshot,
+  fork,
+  history,
+  rollback,
   rm,
   undelete,
   usage,

@@ -1,0 +1,19 @@
+/** Tables of an account's snapshots. */
+import type { Migration } from "../migrations.ts";
+
+export const migrations: readonly Migration[] = [
+  {
+    id: "0001-snapshots",
+    // due_at: when something is to be done with it without anybody asking.
+    sql: `
+      CREATE TABLE snapshots (
+        id TEXT PRIMARY KEY,
+        created_at INTEGER NOT NULL,
+        due_at INTEGER,
+        body TEXT NOT NULL
+      ) STRICT;
+      CREATE INDEX snapshots_by_time ON snapshots (created_at, id);
+      CREATE INDEX snapshots_due ON snapshots (due_at) WHERE due_at IS NOT NULL;
+    `,
+  },
+];
