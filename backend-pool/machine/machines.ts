@@ -169,7 +169,8 @@ export class Machines extends MachineRuns {
   async capture(id: string, request: CaptureMachine): Promise<Captured> {
     const held = this.get(id);
     const { captures } = this;
-    if (!captures) throw new RouseFailure("unavailable", "This host takes no copies.");
+    if (!captures || (request.stored && !this.saved))
+      throw new RouseFailure("unavailable", "This host stores nothing off itself.");
     let frozenMs: number | null = null;
     await this.act(held, "capture", async () => {
       refuseStale(held, request.generation);

@@ -56,8 +56,8 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
   });
 
   /** A command through the guest agent. */
-  async function exec(command: string): Promise<string> {
-    const at = await driver.endpoint(id, AGENT_PORT);
+  async function exec(command: string, of = id): Promise<string> {
+    const at = await driver.endpoint(of, AGENT_PORT);
     const body = JSON.stringify({ command });
     return new Promise((resolve, reject) => {
       const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
@@ -129,6 +129,39 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
     const { cpuNs, storedBytes } = await driver.stats(id);
     expect((cpuNs ?? 0n) - taken).toBeGreaterThan(500_000_000n);
     expect(storedBytes).toBeGreaterThan(0);
+  });
+
+  it("copies a machine that runs, which runs on, and one that sleeps", async ({ expect, skip }) => {
+    if (driver.sleepers === null) skip("this driver's machines are processes, which can't be copied");
+    const [copy, other] = ["a", "b"].map((letter) => `snap-${letter.repeat(20)}`) as [string, string];
+    const before = Number(await exec("cat count"));
+    const frozenMs = await driver.capture(id, copy, false, identity);
+    expect(frozenMs).toBeGreaterThan(0);
+    expect(await driver.capture(id, copy, false, identity)).toBeNull();
+    expect((await driver.inspect(id)).running).toBe(true);
+    await expect.poll(async () => Number(await exec("cat count"))).toBeGreaterThan(before);
+    await driver.pause(id);
+    expect(await driver.capture(id, other, true, identity)).toBeNull();
+    await (
+      await driver.wake(id, identity)
+    ).ready;
+    expect([...(await driver.captures())].toSorted()).toEqual([copy, other]);
+    expect(await driver.list()).toEqual([id]);
+
+    const child = newSandboxId("child");
+    await driver.createFrom(copy, child);
+    await driver.createFrom(copy, child);
+    expect(await driver.inspect(child)).toMatchObject({ running: false, memory: "saved" });
+    await (
+      await driver.wake(child, { hostname: "child" })
+    ).ready;
+    expect(await exec("hostname", child)).toBe("child");
+    expect(await exec("hostname")).toBe("conformance");
+    const counted = Number(await exec("cat count", child));
+    await expect.poll(async () => Number(await exec("cat count", child))).toBeGreaterThan(counted);
+    await driver.destroy(child);
+    for (const one of [copy, other]) await driver.dropCapture(one);
+    expect(await driver.captures()).toEqual([]);
   });
 
   it("boots from its disk: files stay, programs do not", async ({ expect }) => {

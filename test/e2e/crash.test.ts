@@ -15,7 +15,13 @@ describe("a killed", () => {
 
   beforeAll(async () => {
     stateDir = await mkdtemp(join(tmpdir(), "rouse-crash-"));
-    own = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0 });
+    own = await launch({
+      homeDir: defaultHome(),
+      stateDir,
+      edgePort: 0,
+      hostPort: 0,
+      env: { ROUSE_ARCHIVE_SECONDS: "off" },
+    });
     rouse = new Rouse({ apiKey: own.apiKey, baseUrl: own.url });
   });
   afterAll(async () => {

@@ -33,6 +33,7 @@ describe("a host that is cut off", () => {
       // Hosts reach the edge through here alone.
       ROUSE_EDGE_URL: `http://127.0.0.1:${proxy.port}`,
       ROUSE_SPARES: "1",
+      ROUSE_ARCHIVE_SECONDS: "off",
     };
     system = await launch({ homeDir: defaultHome(), stateDir, edgePort, hostPort: 0, hosts: 2, env });
     rouse = new Rouse({ apiKey: system.apiKey, baseUrl: system.url, maxRetries: 0 });

@@ -21,7 +21,8 @@ declare module "vitest" {
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const stateDir = await mkdtemp(join(tmpdir(), "rouse-e2e-"));
-  const env = { ROUSE_USAGE_SECONDS: "5" };
+  // States stay on the host: `archive.test.ts` is about the others.
+  const env = { ROUSE_USAGE_SECONDS: "5", ROUSE_ARCHIVE_SECONDS: "off" };
   const system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, env });
   const { url, hostUrl, apiKey } = system;
   project.provide("system", { url, hostUrl, apiKey, stateDir });

@@ -15,7 +15,14 @@ describe("two hosts", () => {
 
   beforeAll(async () => {
     stateDir = await mkdtemp(join(tmpdir(), "rouse-hosts-"));
-    own = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, hosts: 2 });
+    own = await launch({
+      homeDir: defaultHome(),
+      stateDir,
+      edgePort: 0,
+      hostPort: 0,
+      hosts: 2,
+      env: { ROUSE_ARCHIVE_SECONDS: "off" },
+    });
     rouse = new Rouse({ apiKey: own.apiKey, baseUrl: own.url });
   });
   afterAll(async () => {

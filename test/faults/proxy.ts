@@ -1,6 +1,6 @@
 /**
  * A post office between edge and host agent, one for each direction: every message passes, unless a rule says what
- * becomes of it. Bytes on their way into guests are passed through as they are.
+ * becomes of it. Bytes on their way into guests, or into the store, are passed through as they are.
  */
 import { once } from "node:events";
 import { createServer, request, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
@@ -131,7 +131,7 @@ export class Proxy {
   async #take(req: IncomingMessage, res: ServerResponse): Promise<void> {
     if (this.cut) return void res.destroy();
     const path = req.url ?? "/";
-    if (path.startsWith("/m/")) return this.#stream(req, res);
+    if (path.startsWith("/m/") || path.startsWith("/internal/blobs/")) return this.#stream(req, res);
     const chunks: Buffer[] = [];
     for await (const chunk of req as AsyncIterable<Buffer>) chunks.push(chunk);
     const body = Buffer.concat(chunks).toString();
@@ -229,6 +229,10 @@ export const about = {
     letter.path.endsWith("/events") &&
     letter.path.includes(`/machines/${label}~`) &&
     letter.body.includes(`"type":"${type}"`),
+  archive: (label: string, step: string) => (letter: Letter) =>
+    letter.path.endsWith("/archive") &&
+    letter.path.includes(`/machines/${label}~`) &&
+    letter.body.includes(`"step":"${step}"`),
   usage: (label: string) => (letter: Letter) =>
     letter.path === "/internal/usage" && letter.body.includes(`"id":"${label}~`),
   heartbeat: (letter: Letter) => letter.path.endsWith("/heartbeat"),

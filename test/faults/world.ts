@@ -76,6 +76,8 @@ export class World {
         ROUSE_EDGE_URL: toEdge.url,
         // With every heartbeat.
         ROUSE_USAGE_SECONDS: "0",
+        // The golden image would fill a small disk.
+        ROUSE_ARCHIVE_SECONDS: disk ? "off" : "1",
         ROUSE_FAULTS_CLOCK: join(stateDir, "clock"),
         NODE_OPTIONS: `--import=${CLOCK}`,
       },

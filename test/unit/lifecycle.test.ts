@@ -62,6 +62,8 @@ function broken(life: Life, event: LifeEvent, now: number): string[] {
   const begins = (after.state === "starting" || after.state === "resuming") && after.state !== life.state;
   const runs = after.state === "running" && life.state !== "running" && life.state !== "pausing";
   const repeats = isReport && event.type !== "unreachable" && twice.ok;
+  const rests = after.state === "paused" || after.state === "stopped";
+  const saved = after.savedGeneration;
   const rules: [string, boolean][] = [
     ["generation only grows", after.generation >= life.generation],
     ["a run has a generation of its own", !begins || after.generation === life.generation + 1],
@@ -81,6 +83,9 @@ function broken(life: Life, event: LifeEvent, now: number): string[] {
     ["a refused run does not begin", event.type !== "refused" || !isTransitional(after.state) || !outcome.changed],
     ["a late report changes nothing", !repeats || event.generation === life.generation || !outcome.changed],
     ["a repeated report changes nothing", !repeats || JSON.stringify(twice.life) === JSON.stringify(after)],
+    ["nothing rests while it runs", after.state !== "running" || after.savedGeneration === null],
+    ["what rests is of some run", !rests || (saved !== null && saved >= 1 && saved <= after.generation)],
+    ["a run that was live leaves its own state", !rests || life.savedGeneration !== null || saved === life.generation],
     ["delete works", reduce(after, { type: "delete" }, now).ok],
   ];
   return rules.filter(([, holds]) => !holds).map(([rule]) => rule);

@@ -113,7 +113,12 @@ export class SleepFiles {
     const disk: SealPart = { name: "disk", path: join(dir, DISK), unit: FILE_UNIT, base: null };
     const memory: SealPart[] = [
       { name: "ram", path: join(dir, RAM), unit: RAM_UNIT, base: { id: golden.id, path: join(golden.dir, RAM) } },
-      { name: "device-state", path: join(dir, DEVICE_STATE), unit: FILE_UNIT, base: null },
+      {
+        name: "device-state",
+        path: join(dir, DEVICE_STATE),
+        unit: RAM_UNIT,
+        base: { id: golden.id, path: join(golden.dir, DEVICE_STATE) },
+      },
     ];
     const parts = diskOnly ? [disk] : [...memory, disk];
     for (const { path } of parts) if (!(await exists(path))) return null;
@@ -207,14 +212,17 @@ export class SleepFiles {
     await rm(filling, { recursive: true, force: true });
     if (diskOnly) await mkdir(filling, { mode: 0o700 });
     else await this.#golden.cloneOf(golden.dir, filling);
-    // The clone's own; what it is for is its RAM.
-    const [disk, devices] = [join(filling, DISK), join(filling, DEVICE_STATE)];
-    await Promise.all([disk, devices].map((path) => rm(path, { force: true })));
+    // The clone's own disk has nothing in it.
+    const disk = join(filling, DISK);
+    await rm(disk, { force: true });
     const keepsDisk = await exists(join(dir, DISK));
     const parts = {
       ...(diskOnly
         ? {}
-        : { ram: { path: join(filling, RAM), ready: true }, "device-state": { path: devices, ready: false } }),
+        : {
+            ram: { path: join(filling, RAM), ready: true },
+            "device-state": { path: join(filling, DEVICE_STATE), ready: true },
+          }),
       ...(keepsDisk ? {} : { disk: { path: disk, ready: false } }),
     };
     await restore({ manifest, parts, fetch });

@@ -1,5 +1,6 @@
 /** All kill points, in the order in which they are played. */
 import type { Point } from "../point.ts";
+import { archive } from "./archive.ts";
 import { clock } from "./clock.ts";
 import { create } from "./create.ts";
 import { disk } from "./disk.ts";
@@ -18,6 +19,7 @@ export const points: readonly Point[] = [
   ...create,
   ...pause,
   ...wake,
+  ...archive,
   ...guest,
   ...parts,
   ...end,

@@ -1,0 +1,209 @@
+/** Saved states off their host, with real machines on two hosts: durable pauses, loss of a host, copies, going back. */
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Rouse, type Sandbox } from "rouse";
+import { defaultHome } from "../../backend-pool/config.ts";
+import { launch, type System } from "../../backend-pool/local/launcher.ts";
+import { freshName } from "./support.ts";
+
+/** A program with its state in RAM alone: each request counts. */
+const COUNTER = `
+import http.server
+n = 0
+class H(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        global n
+        n += 1
+        body = str(n).encode()
+        self.send_response(200); self.send_header("content-length", str(len(body))); self.end_headers(); self.wfile.write(body)
+    def log_message(self, *a): pass
+http.server.HTTPServer(("127.0.0.1", 8080), H).serve_forever()
+`;
+
+describe("a saved state", () => {
+  let system: System;
+  let rouse: Rouse;
+  let stateDir: string;
+
+  beforeAll(async () => {
+    stateDir = await mkdtemp(join(tmpdir(), "rouse-archive-"));
+    const env = {
+      ROUSE_ARCHIVE_SECONDS: "0",
+      ROUSE_RESIDENT_SECONDS: "1",
+      ROUSE_PRESTARTED_SECONDS: "0",
+      ROUSE_COMPACT_AFTER_SECONDS: "0",
+      ROUSE_HOST_LEASE_SECONDS: "8",
+    };
+    system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, hosts: 2, env });
+    rouse = new Rouse({ apiKey: system.apiKey, baseUrl: system.url });
+  });
+  afterAll(async () => {
+    await system.stop();
+    await rm(stateDir, { recursive: true, force: true });
+  });
+
+  const dirs = () => [join(stateDir, "machines"), join(stateDir, "host-2", "machines")];
+  const hostOf = ({ id }: Sandbox) => dirs().findIndex((dir) => list(dir).includes(id));
+  const filesOf = (sandbox: Sandbox) => list(join(dirs()[hostOf(sandbox)] ?? "", sandbox.id));
+  const bootOf = async (sandbox: Sandbox) => (await sandbox.exec("cat /proc/sys/kernel/random/boot_id")).stdout.trim();
+  const count = async (sandbox: Sandbox) => {
+    const answer = await sandbox.fetch("/");
+    if (!answer.ok) throw new Error(`the counter answered ${answer.status}`);
+    return Number(await answer.text());
+  };
+
+  async function counting(): Promise<Sandbox> {
+    const sandbox = await rouse.sandboxes.create({ name: freshName("kept"), idlePauseSeconds: 0, keepPauses: 2 });
+    await sandbox.files.write("/workspace/counter.py", COUNTER);
+    await sandbox.spawn("python3 /workspace/counter.py");
+    await expect.poll(() => count(sandbox).catch(() => 0), { timeout: 30_000 }).toBeGreaterThan(0);
+    return sandbox;
+  }
+
+  async function asleep(sandbox: Sandbox): Promise<void> {
+    await sandbox.pause();
+    await sandbox.waitUntilDurable({ timeoutMs: 170_000 });
+  }
+
+  it("is durable, then all that its host keeps, and wakes with all it had", async () => {
+    const sandbox = await counting();
+    const [boot, before] = [await bootOf(sandbox), await count(sandbox)];
+    await asleep(sandbox);
+    // Of more than two gigabytes that the machine has.
+    expect(sandbox.info.durability?.storedBytes).toBeLessThan(10_000_000);
+    await expect.poll(() => filesOf(sandbox), { timeout: 30_000 }).not.toContain("ram");
+    expect(filesOf(sandbox)).not.toContain("device-state");
+    expect(await count(sandbox)).toBe(before + 1);
+    expect(await bootOf(sandbox)).toBe(boot);
+    // A second one stores only what changed since.
+    await asleep(sandbox);
+    expect(await count(sandbox)).toBe(before + 2);
+    await sandbox.delete();
+  });
+
+  it("becomes durable however often its host agent dies on the way", async () => {
+    const sandbox = await counting();
+    const before = await count(sandbox);
+    await sandbox.pause();
+    const host = system.hosts[hostOf(sandbox)];
+    for (const ms of [50, 400, 900]) {
+      await new Promise((resolve) => setTimeout(resolve, ms));
+      await host?.kill();
+      await host?.start();
+    }
+    await sandbox.waitUntilDurable({ timeoutMs: 170_000 });
+    expect(await count(sandbox)).toBe(before + 1);
+    await sandbox.delete();
+  });
+
+  it("that is rotten on its host comes from the store; rotten in both it is said to be", async () => {
+    const sandbox = await counting();
+    const before = await count(sandbox);
+    await asleep(sandbox);
+    await expect.poll(() => filesOf(sandbox), { timeout: 30_000 }).not.toContain("ram");
+    const sealed = join(dirs()[hostOf(sandbox)] ?? "", sandbox.id, "sealed");
+    for (const blob of list(sealed).filter((name) => name.length === 64)) {
+      const bytes = readFileSync(join(sealed, blob));
+      bytes.writeUInt8((bytes[bytes.length >> 1] ?? 0) ^ 1, bytes.length >> 1);
+      writeFileSync(join(sealed, blob), bytes);
+    }
+    expect(await count(sandbox)).toBe(before + 1);
+    await sandbox.delete();
+  });
+
+  it("gives a sandbox back what it was, and lets others begin as it was", async () => {
+    const sandbox = await counting();
+    const first = await count(sandbox);
+    await asleep(sandbox);
+    const point = (await sandbox.history())[0]?.point ?? "";
+    const second = await count(sandbox);
+    expect(second).toBe(first + 1);
+
+    const snapshot = await sandbox.snapshot({ name: "two" });
+    expect(snapshot).toMatchObject({ state: "ready", backedUp: true });
+    expect(await count(sandbox)).toBe(second + 1);
+
+    await sandbox.rollback(point);
+    expect(await count(sandbox)).toBe(first + 1);
+
+    const child = await rouse.sandboxes.create({
+      name: freshName("child"),
+      snapshot: snapshot.id,
+      idlePauseSeconds: 0,
+    });
+    expect(await count(child)).toBe(second + 1);
+    const identity = "cat /etc/machine-id /proc/sys/kernel/random/boot_id; hostname; cat /proc/sys/kernel/random/uuid";
+    const [own, others] = await Promise.all([sandbox.exec(identity), child.exec(identity)]);
+    const [mine, theirs] = [own.stdout.trim().split("\n"), others.stdout.trim().split("\n")];
+    for (const [i, line] of mine.entries()) expect(theirs[i]).not.toBe(line);
+    await Promise.all([sandbox.delete(), child.delete(), rouse.snapshots.delete(snapshot.id)]);
+  });
+
+  it("is forked with its processes and files, and no two forks draw the same random numbers", async () => {
+    const sandbox = await counting();
+    const make =
+      "mkdir -p /workspace/many && cd /workspace/many && for i in $(seq 200); do head -c 2000 /dev/urandom > $i; done && sha256sum * > ../sums";
+    await sandbox.exec(make);
+    await sandbox.exec(
+      "nohup sh -c 'while :; do cat /proc/sys/kernel/random/uuid; sleep 0.05; done > /workspace/uuids' >/dev/null 2>&1 &",
+    );
+    const before = await count(sandbox);
+    const forks = await sandbox.fork({ count: 4 });
+    expect(forks).toHaveLength(4);
+    const checked = await Promise.all(
+      forks.map((fork) => fork.exec("cd /workspace/many && sha256sum -c --quiet ../sums && git --version && sleep 1")),
+    );
+    expect(checked.map(({ exitCode }) => exitCode)).toEqual([0, 0, 0, 0]);
+    expect(await Promise.all(forks.map(count))).toEqual([1, 1, 1, 1].map((one) => before + one));
+    expect(await count(sandbox)).toBe(before + 1);
+    // What was drawn before the fork is the same in all; nothing that came after is.
+    const drawn = await Promise.all(
+      [sandbox, ...forks].map(async (one) => (await one.exec("cat /workspace/uuids")).stdout.trim().split("\n")),
+    );
+    const common = (drawn[0] ?? []).filter((line) => drawn.every((lines) => lines.includes(line)));
+    const later = drawn.flatMap((lines) => lines.filter((line) => !common.includes(line)));
+    expect(later.length).toBeGreaterThan(20);
+    expect(new Set(later).size).toBe(later.length);
+    await Promise.all([sandbox, ...forks].map((one) => one.delete()));
+  });
+
+  // The last one: a host is gone for good.
+  it("wakes on another host when its own is gone for good", async () => {
+    await rouse.drainHost("local");
+    const sleepers = [await counting(), await counting()];
+    await rouse.drainHost("local", { draining: false });
+    const boots = await Promise.all(sleepers.map(bootOf));
+    const before = await Promise.all(sleepers.map(count));
+    await Promise.all(sleepers.map(asleep));
+    expect(sleepers.map(hostOf)).toEqual([1, 1]);
+    await system.hosts[1]?.kill();
+    rmSync(dirs()[1] ?? "", { recursive: true });
+    const woken = async (sandbox: Sandbox) => {
+      for (let tries = 0; ; tries++) {
+        try {
+          return await count(sandbox);
+        } catch (fault) {
+          if (tries > 60) throw fault;
+          await new Promise((resolve) => setTimeout(resolve, 500));
+        }
+      }
+    };
+    expect(await Promise.all(sleepers.map(woken))).toEqual(before.map((n) => n + 1));
+    expect(await Promise.all(sleepers.map(bootOf))).toEqual(boots);
+    expect(sleepers.map(hostOf)).toEqual([0, 0]);
+    for (const sandbox of sleepers)
+      expect((await sandbox.refresh()).info).toMatchObject({ state: "running", memoryRestored: true });
+    await Promise.all(sleepers.map((sandbox) => sandbox.delete()));
+  });
+});
+
+function list(dir: string): string[] {
+  try {
+    return readdirSync(dir);
+  } catch {
+    return [];
+  }
+}
