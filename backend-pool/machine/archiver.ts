@@ -64,7 +64,7 @@ export class Archiver implements SavedStates {
   readonly #jobs = new Map<string, Job>();
   readonly #queue: Job[] = [];
   #busy = 0;
-  #closed = false;
+  readonly #closing = new AbortController();
   readonly #tails = new Map<string, Promise<void>>();
 
   constructor(options: ArchiverOptions) {
@@ -95,7 +95,7 @@ export class Archiver implements SavedStates {
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#closing.abort();
     for (const job of this.#jobs.values()) this.#end(job);
     await this.#options.sealer.close();
     await Promise.all(this.#tails.values());
@@ -158,7 +158,7 @@ export class Archiver implements SavedStates {
   }
 
   #next(): void {
-    while (this.#busy < AT_ONCE && !this.#closed) {
+    while (this.#busy < AT_ONCE && !this.#closing.signal.aborted) {
       const job = this.#queue.shift();
       if (!job) return;
       if (this.#jobs.get(job.id) !== job) continue;
@@ -186,40 +186,42 @@ export class Archiver implements SavedStates {
       outcome,
     });
     try {
-      const done = await this.#archive(job);
-      this.#options.log(entry(done));
-      this.#options.onStored(id);
+      const isStored = await this.#archive(job);
+      this.#options.log(entry(isStored ? "stored" : "has moved on"));
+      if (isStored) this.#options.onStored(id);
     } catch (fault) {
       this.#options.log(entry(fault instanceof Error ? fault.message : String(fault)));
       // The sandbox is gone. A conflict may be only that the edge has not heard yet that it sleeps.
       const gone = fault instanceof RouseFailure && final.has(fault.code);
       if (gone) this.#options.onUnwanted(id);
-      if (this.#jobs.get(id) !== job || gone || job.sealing.signal.aborted || this.#closed) return;
+      if (this.#jobs.get(id) !== job || gone || job.sealing.signal.aborted || this.#closing.signal.aborted) return;
       this.#later(job, RETRY_MS[Math.min(job.attempts++, RETRY_MS.length - 1)] ?? 300_000);
     }
   }
 
-  async #archive(job: Job): Promise<string> {
+  /** false: there is nothing to store any more. */
+  async #archive(job: Job): Promise<boolean> {
     const { files, edge, bases, blobs } = this.#options;
     const { id, account, generation } = job;
     const known = await files.note(id);
-    if (known?.generation === generation && known.step === "stored") return "stored before";
+    if (known?.generation === generation && known.step === "stored") return true;
     const permit = await edge.begin(account, id, generation);
     const note = known?.generation === generation ? known : await this.#seal(job, permit);
-    if (!note) return "has moved on";
+    if (!note) return false;
     const facts = { generation, manifest: note.manifest };
     const told = { ...facts, blobs: note.blobs, logicalBytes: note.logicalBytes, diskOnly: note.diskOnly };
     await edge.step(account, id, { step: "upload", ...told, compatibility: files.compatibility });
     await files.change(id, { step: "noted" });
     // A state that is the difference to a golden one is worth nothing without that.
     const golden = await files.goldenOf(id);
-    await bases.publish(golden);
-    await upload(files.sealedDir(id), note.blobs, blobs(permit.ticket), permit.vault);
+    const { signal } = this.#closing;
+    await bases.publish(golden, signal);
+    await upload(files.sealedDir(id), note.blobs, blobs(permit.ticket), permit.vault, { signal });
     const { ownedBytes } = await edge.step(account, id, { step: "commit", ...facts });
     await files.change(id, { step: "stored", ownedBytes });
     // Blobs of earlier states that were stored from another host: a wake from what is sealed needs all of them.
     for (const blob of await files.missing(id)) await files.bring(id, blob, await this.#blob(id, blob, permit));
-    return "stored";
+    return true;
   }
 
   async #seal(job: Job, permit: ArchivePermit): Promise<SealedNote | null> {

@@ -101,6 +101,8 @@ export class Machines extends MachineRuns {
         else await this.driver.create(id, request.shape);
         held.run = await this.#run(held, diskOnly);
         await this.configureRun(held, request.env, !saved && !capture);
+        // Not of one that was moved: its connections ended when it fell asleep.
+        if ((saved && request.generation === 1) || capture) await this.endConnections(held);
       } catch (fault) {
         await this.driver.destroy(id).catch(() => undefined);
         this.drop(held);

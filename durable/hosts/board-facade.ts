@@ -16,7 +16,7 @@ interface BoardStub {
   beat(hostId: string, json: string): Promise<unknown>;
   drain(hostId: string, draining: boolean): Promise<unknown>;
   remove(hostId: string): Promise<unknown>;
-  list(): Promise<unknown>;
+  list(only: string | null): Promise<unknown>;
 }
 
 export async function reportHost(board: DurableObjectNamespace, beat: Heartbeat): Promise<void> {
@@ -31,8 +31,12 @@ export interface Board {
   isLost(hostId: string): boolean;
 }
 
-export async function readBoard(env: Pick<Env, "HOSTS" | "ROUSE_HOST_LEASE_SECONDS">): Promise<Board> {
-  const { now, since, hosts } = Listed.parse(await stub(env.HOSTS).list());
+/** @param only what it says of one host: a board of many is long */
+export async function readBoard(
+  env: Pick<Env, "HOSTS" | "ROUSE_HOST_LEASE_SECONDS">,
+  only: string | null = null,
+): Promise<Board> {
+  const { now, since, hosts } = Listed.parse(await stub(env.HOSTS).list(only));
   const { lostAfterMs } = hostLeaseTimes(hostLeaseSeconds(env));
   const rows = hosts.map(({ seenAt, json, draining }) => ({
     draining: draining === true,

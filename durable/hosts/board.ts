@@ -61,10 +61,10 @@ export class HostBoard extends Base {
     return { found: entry !== undefined };
   }
 
-  list(): BoardState {
-    const hosts = Object.keys(this.hosts)
-      .toSorted()
-      .flatMap((id) => this.hosts[id] ?? []);
+  /** @param only one host; all of them without it */
+  list(only: string | null = null): BoardState {
+    const ids = only === null ? Object.keys(this.hosts).toSorted() : [only];
+    const hosts = ids.flatMap((id) => this.hosts[id] ?? []);
     return { now: Date.now(), since: this.since, hosts };
   }
 

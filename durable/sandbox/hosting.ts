@@ -35,14 +35,17 @@ export class Hosting {
     if (refusal) return { type: "refused", generation: record.life.generation, failure: refusal };
     if (!record.host) return this.#place(record, signal);
     if (board && isMovable(record) && mustMove(record, record.host, board)) {
-      const event = await this.#move(record, board, signal);
+      const event = await this.#move(record, await readBoard(this.#env), signal);
       if (event) return event;
     }
     if (board?.isLost(record.host.id)) return hostLost(record);
     const event = await this.#call(record, record.host, signal);
     // Full, or without the RAM that it should have: nothing runs there, and what is stored is as good.
-    const failed = event.type === "runFailed" && (event.failure.code === "no_capacity" || event.memory === "none");
-    if (failed && isMovable(record)) return (await this.#move(record, await readBoard(this.#env), signal)) ?? event;
+    if (event.type === "runFailed" && isMovable(record)) {
+      const lost = event.memory === "none" && record.life.state === "resuming";
+      if (lost || event.failure.code === "no_capacity")
+        return (await this.#move(record, await readBoard(this.#env), signal, lost)) ?? event;
+    }
     if (event.type !== "unreachable" || signal.aborted) return event;
     const now = await this.#whereabouts(record);
     if (now === "lost") return isMovable(record) ? event : hostLost(record);
@@ -90,13 +93,14 @@ export class Hosting {
   }
 
   /**
-   * The board, where the host may be silent: it was before (a call to it would wait in vain), or it has not been heard
+   * What the board says of the host, where that may be silent: it was before (a call to it would wait in vain), or it has not been heard
    * of for long and the state is elsewhere too. One that has just put the sandbox to sleep is there.
    */
   async #boardIfDoubtful(record: SandboxRecord): Promise<Board | null> {
     const { stopReason, attempts, pausedAt } = record.life;
     const silent = isMovable(record) && Date.now() - (pausedAt ?? 0) > HOST_SILENT_MS;
-    return record.host && (stopReason === "host_lost" || attempts > 0 || silent) ? readBoard(this.#env) : null;
+    const { host } = record;
+    return host && (stopReason === "host_lost" || attempts > 0 || silent) ? readBoard(this.#env, host.id) : null;
   }
 
   /** Why the account does not allow the run that is about to begin; null when it does. */
@@ -127,10 +131,13 @@ export class Hosting {
     return event ?? { type: "runFailed", generation, memory: "none", nothingMade: true, failure };
   }
 
-  /** Go on elsewhere. null: no other host can take it, and its own is there. */
-  async #move(record: SandboxRecord, board: Board, signal: AbortSignal): Promise<LifeEvent | null> {
+  /**
+   * Go on elsewhere. null: no other host can take it, and its own is there.
+   * @param alsoHere its own host may take up what is stored as well
+   */
+  async #move(record: SandboxRecord, board: Board, signal: AbortSignal, alsoHere = false): Promise<LifeEvent | null> {
     const { host, origin, life } = record;
-    const others = board.hosts.filter(({ hostId }) => hostId !== host?.id);
+    const others = board.hosts.filter(({ hostId }) => alsoHere || hostId !== host?.id);
     const { event, failure } = await this.#tryHosts(record, others, (left) => placeAgain(left, record), signal);
     if (event && event.type !== "runFailed") return event;
     // Nothing came of it there: the sandbox is where it was.
@@ -185,7 +192,7 @@ export class Hosting {
   async #whereabouts(record: SandboxRecord): Promise<HostAddress | "lost" | null> {
     const { host } = record;
     if (!host) return null;
-    const board = await readBoard(this.#env);
+    const board = await readBoard(this.#env, host.id);
     if (board.isLost(host.id)) return "lost";
     const found = board.hosts.find((one) => one.hostId === host.id);
     const current = this.#engine.record();

@@ -6,7 +6,6 @@ import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
 import type { CreateSnapshot, Forks, ForkSandbox, HistoryPoint, Snapshot } from "../../sdk/contract/snapshot.ts";
 import { newSandboxId } from "../../sdk/contract/names.ts";
 import {
-  Env as EnvSchema,
   limits,
   type Access,
   type CreateSandbox,
@@ -43,6 +42,7 @@ import {
   newRecord,
   toDeleted,
   toSandbox,
+  updated,
   type CreateTerms,
   type SandboxRecord,
 } from "./record.ts";
@@ -167,39 +167,11 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
       if (input.name !== undefined && input.name !== record.name) {
         return refuse("unavailable", "A sandbox keeps the name it was created with.");
       }
-      const env = { ...record.env };
-      for (const [name, value] of Object.entries(input.env ?? {})) {
-        if (value === null) delete env[name];
-        else env[name] = value;
-      }
-      const checked = EnvSchema.safeParse(env);
-      if (!checked.success) {
-        const issues = checked.error.issues.map(({ message }) => ({ path: "env", message }));
-        return refuse(
-          "invalid_request",
-          `The variables are not valid: ${issues.map((issue) => issue.message).join("; ")}`,
-          { issues },
-        );
-      }
-      const told = input.env !== undefined || input.idlePauseSeconds !== undefined;
-      const closing = input.access === "private" && record.access === "public";
-      this.#engine.save({
-        ...record,
-        env,
-        labels: input.labels ?? record.labels,
-        autoWake: input.autoWake ?? record.autoWake,
-        idlePauseSeconds: input.idlePauseSeconds ?? record.idlePauseSeconds,
-        access: input.access ?? record.access,
-        accessVersion: record.accessVersion + (closing ? 1 : 0),
-        persistent: input.persistent ?? record.persistent,
-        keepPauses: input.keepPauses ?? record.keepPauses,
-        maxTotalCostMicros:
-          input.maxTotalCostMicros === undefined ? record.maxTotalCostMicros : input.maxTotalCostMicros,
-        configurePending: record.configurePending || (told && isLive(record.life.state)),
-      });
-      if (told && record.life.state === "running") await this.#engine.configure();
-      await this.#engine.indexed();
-      return this.get({ id: record.id });
+      const changed = updated(record, input);
+      if ("code" in changed) return { ok: false, failure: changed };
+      this.#engine.save(changed);
+      if (changed.configurePending && record.life.state === "running") await this.#engine.configure();
+      return this.#indexed(record.id);
     });
   }
 
@@ -231,8 +203,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     return this.#answers.once(change, async (record) => {
       const outcome = this.#engine.commit(record.id, { type: "extend", seconds });
       if (!outcome.ok) return outcome;
-      await this.#engine.indexed();
-      return this.get({ id: record.id });
+      return this.#indexed(record.id);
     });
   }
 
@@ -249,8 +220,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
         configurePending: record.configurePending || isLive(record.life.state),
       });
       if (record.life.state === "running") await this.#engine.configure();
-      await this.#engine.indexed();
-      return this.get({ id: record.id });
+      return this.#indexed(record.id);
     });
   }
 
@@ -291,8 +261,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     if (record.life.state !== "deleted") return this.#show(record);
     const outcome = this.#engine.commit(record.id, { type: "undelete" });
     if (!outcome.ok) return outcome;
-    await this.#engine.indexed();
-    return this.get({ id: record.id });
+    return this.#indexed(record.id);
   }
 
   async cutOff(id: string, reason: StopReason): Promise<boolean> {
@@ -311,8 +280,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   async setRetention(days: number, change: Change): Promise<SandboxAnswer> {
     return this.#answers.once(change, async (record) => {
       this.#engine.save({ ...record, life: { ...record.life, retentionDays: days } });
-      await this.#engine.indexed();
-      return this.get({ id: record.id });
+      return this.#indexed(record.id);
     });
   }
 
@@ -425,8 +393,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
       const rest = () => this.#ask(record.id, { type: "pause", reason: "requested" }, "paused", TURN_MS);
       const failure = await this.#engine.copies.rollback(record, point, rest);
       if (failure) return { ok: false, failure };
-      await this.#engine.indexed();
-      return ran ? this.#revive(record, change.holdMs) : this.get({ id: record.id });
+      return ran ? this.#revive(record, change.holdMs) : this.#indexed(record.id);
     });
   }
 
@@ -489,6 +456,12 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     if (!store || !record) return notFound;
     if (id !== null && id !== record.id) return store.past(id) ? gone : notFound;
     return record.life.state === "deleted" ? gone : { ok: true, store, record };
+  }
+
+  /** Its answer, once lists show the same. */
+  async #indexed(id: string): Promise<SandboxAnswer> {
+    await this.#engine.indexed();
+    return this.get({ id });
   }
 
   #show(record: SandboxRecord): SandboxAnswer {

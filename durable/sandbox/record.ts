@@ -1,12 +1,15 @@
 /** What a sandbox's object remembers of it, and how the API shows it. Pure. */
+import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { Shape } from "../../sdk/contract/host.ts";
 import {
   defaults,
+  Env,
   statusOfState,
   type Access,
   type CreateSandbox,
   type DeletedSandbox,
   type Sandbox,
+  type UpdateSandbox,
 } from "../../sdk/contract/sandbox.ts";
 import { namedUrl, type UrlParts } from "../named-url.ts";
 import type { HostAddress } from "./host-client.ts";
@@ -15,7 +18,7 @@ import { archiveFrom, durabilityOf, newArchive, type Archive } from "./archive.t
 import { activeHolds, type Holds } from "./holds.ts";
 import { newLease } from "./lease.ts";
 import type { Life } from "./life.ts";
-import { newLife, pausedExpiresAt } from "./lifecycle.ts";
+import { isLive, newLife, pausedExpiresAt } from "./lifecycle.ts";
 
 export interface SandboxRecord {
   readonly id: string;
@@ -137,6 +140,36 @@ export function begunFrom(
   const shape = origin.mode === "memory" ? origin.shape : { ...record.shape, ...disk };
   const life = { ...record.life, savedGeneration: 0 };
   return { ...record, shape, archive: archiveFrom(origin, now), life };
+}
+
+/** The record with other settings, or what is wrong with them. */
+export function updated(record: SandboxRecord, input: UpdateSandbox): SandboxRecord | Failure {
+  const env = { ...record.env };
+  for (const [name, value] of Object.entries(input.env ?? {})) {
+    if (value === null) delete env[name];
+    else env[name] = value;
+  }
+  const checked = Env.safeParse(env);
+  if (!checked.success) {
+    const issues = checked.error.issues.map(({ message }) => ({ path: "env", message }));
+    const message = `The variables are not valid: ${issues.map((issue) => issue.message).join("; ")}`;
+    return { code: "invalid_request", message, details: { issues } };
+  }
+  const told = input.env !== undefined || input.idlePauseSeconds !== undefined;
+  const closing = input.access === "private" && record.access === "public";
+  return {
+    ...record,
+    env,
+    labels: input.labels ?? record.labels,
+    autoWake: input.autoWake ?? record.autoWake,
+    idlePauseSeconds: input.idlePauseSeconds ?? record.idlePauseSeconds,
+    access: input.access ?? record.access,
+    accessVersion: record.accessVersion + (closing ? 1 : 0),
+    persistent: input.persistent ?? record.persistent,
+    keepPauses: input.keepPauses ?? record.keepPauses,
+    maxTotalCostMicros: input.maxTotalCostMicros === undefined ? record.maxTotalCostMicros : input.maxTotalCostMicros,
+    configurePending: record.configurePending || (told && isLive(record.life.state)),
+  };
 }
 
 /** Far enough ahead that no client counts down to it. */

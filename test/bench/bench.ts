@@ -17,6 +17,7 @@ import { controlSecret, ticketSecret } from "../../sdk/contract/host-secrets.ts"
 import { hostHeaders, hostPaths, type SleepDepth } from "../../sdk/contract/host.ts";
 import { sign, signingKey } from "../../sdk/contract/ticket.ts";
 import { Floor, timed } from "./floor.ts";
+import { measureStorage } from "./storage.ts";
 
 const { values: flags } = parseArgs({
   options: { runs: { type: "string" }, quick: { type: "boolean", default: false } },
@@ -64,7 +65,11 @@ function put(
 }
 
 const stateDir = await mkdtemp(join(tmpdir(), "rouse-bench-"));
-const system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0 });
+// States stay on the host here: what leaves it is measured by itself.
+const env = { ROUSE_ARCHIVE_SECONDS: "off" };
+const system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, env });
+const localWakes: number[] = [];
+const barePauses: number[] = [];
 const rouse = new Rouse({ apiKey: system.apiKey, baseUrl: system.url });
 const edgePort = Number(new URL(system.url).port);
 const repeat = (n: number) => Array.from({ length: n }, (_, i) => i);
@@ -171,10 +176,20 @@ try {
   }
   await booted.delete();
   put("cold_boot", "ms", boots, bareBoots);
+  localWakes.push(...(bare["local"] ?? []));
+  barePauses.push(...(bare["pause"] ?? []));
 } finally {
   await system.stop();
   await rm(stateDir, { recursive: true, force: true });
 }
+
+const stored = await measureStorage(Math.min(RUNS, 10));
+put("pause_durable", "ms", stored.durable, null);
+put("wake_compact_first_byte", "ms", stored.compact, localWakes);
+put("wake_cold_first_byte", "ms", stored.cold, localWakes);
+put("snapshot_frozen", "ms", stored.frozen, barePauses);
+put("snapshot_ready", "ms", stored.snapshot, null);
+put("fork_first_byte", "ms", stored.fork, localWakes);
 
 const machine = `${cpus().length} x ${cpus()[0]?.model ?? "CPU"}, ${Math.round(totalmem() / 2 ** 30)} GiB`;
 const result = { machine, accelerator: system.accelerator, rows };

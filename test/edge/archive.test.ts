@@ -155,6 +155,20 @@ it("does not wake an older state than the one that its lost host has", async () 
   expect(await fake.arrived(name)).toHaveLength(0);
 });
 
+it("wakes from what is stored when its host has lost the RAM", async () => {
+  const { id, name } = await paused();
+  const { manifest } = await store(id, 1);
+  const fail = { code: "wake_failed", message: "the state can't be loaded", loseMemory: true } as const;
+  await fake.plan({ label: name, action: "wake", fail });
+  expect((await ask("POST", `/v1/sandboxes/${id}:wake`, {})).body).toMatchObject({
+    state: "running",
+    generation: 2,
+    memoryRestored: true,
+  });
+  expect(await fake.arrived(name)).toMatchObject([{ manifest: manifest.id }]);
+  expect((await fake.state(name)).machines).toHaveLength(1);
+});
+
 it("goes back to where it was when the host it was moved to fails", async () => {
   const { id, name } = await paused();
   await store(id, 1);

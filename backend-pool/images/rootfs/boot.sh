@@ -12,6 +12,8 @@ ln -sfn /proc/self/fd/0 /dev/stdin
 ln -sfn /proc/self/fd/1 /dev/stdout
 ln -sfn /proc/self/fd/2 /dev/stderr
 modprobe -q virtio_balloon
+# Connections of a source of copies are ended by it.
+modprobe -q tcp_diag
 hostname -F /etc/hostname 2>/dev/null
 ip link set lo up
 ip link set eth0 up

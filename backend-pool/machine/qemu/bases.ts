@@ -45,9 +45,9 @@ export class Bases {
   }
 
   /** Store a golden state, unless it is stored. */
-  async publish(golden: GoldenState): Promise<void> {
+  async publish(golden: GoldenState, signal: AbortSignal): Promise<void> {
     if (this.#published.has(golden.id)) return;
-    await this.#once(golden.id, () => this.#publish(golden));
+    await this.#once(golden.id, () => this.#publish(golden, signal));
     this.#published.add(golden.id);
   }
 
@@ -68,7 +68,7 @@ export class Bases {
     await running;
   }
 
-  async #publish({ id, dir, shape, image }: GoldenState): Promise<void> {
+  async #publish({ id, dir, shape, image }: GoldenState, signal: AbortSignal): Promise<void> {
     const { edge, blobs, sealer } = this.#options;
     const permit = await edge.beginBase(id);
     if (!permit) return;
@@ -80,16 +80,19 @@ export class Bases {
       const part = (name: string, path: string) => ({ name, path, unit: FILE_UNIT, base: null }) as const;
       const { name, key, bootKey } = image;
       const facts: z.infer<typeof BaseFacts> = { id, name: basename(dir), shape, image: { name, key, bootKey } };
-      const sealed = await sealer.seal({
-        parts: [
-          ...[part("image-disk", image.disk), part("kernel", image.kernel), part("initrd", image.initrd)],
-          ...[RAM, DISK, DEVICE_STATE].map((file) => part(file, join(dir, file))),
-        ],
-        ...{ previous: null, key: permit.key, facts, outDir: join(work, "sealed") },
-      });
+      const sealed = await sealer.seal(
+        {
+          parts: [
+            ...[part("image-disk", image.disk), part("kernel", image.kernel), part("initrd", image.initrd)],
+            ...[RAM, DISK, DEVICE_STATE].map((file) => part(file, join(dir, file))),
+          ],
+          ...{ previous: null, key: permit.key, facts, outDir: join(work, "sealed") },
+        },
+        signal,
+      );
       const { manifest } = sealed;
       await edge.baseStep(id, { step: "upload", manifest, blobs: [...sealed.blobs] });
-      await upload(join(work, "sealed"), sealed.blobs, blobs(permit.ticket), permit.vault);
+      await upload(join(work, "sealed"), sealed.blobs, blobs(permit.ticket), permit.vault, { signal });
       await edge.baseStep(id, { step: "commit", manifest });
     } finally {
       await rm(work, { recursive: true, force: true });

@@ -12,7 +12,7 @@ import { BlobNote } from "../../../sdk/contract/archive.ts";
 import { FILE_UNIT, RAM_UNIT, type Manifest } from "../../archive/manifest.ts";
 import { restore } from "../../archive/restore.ts";
 import { sealedIn, type SealPart } from "../../archive/seal.ts";
-import { writeDurably } from "../../archive/durable-file.ts";
+import { syncFolder, writeDurably } from "../../archive/durable-file.ts";
 import { allocatedBytes, exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import { DEVICE_STATE, DISK, GOLDEN, RAM, type Golden, type GoldenState } from "./golden.ts";
@@ -92,7 +92,9 @@ export class SleepFiles {
   }
 
   async change(id: string, change: Partial<SealedNote>): Promise<void> {
-    const note = await this.note(id);
+    await this.note(id);
+    // As it is now: another change may have come while it was read.
+    const note = this.#notes.get(id);
     if (note) await this.#write(id, { ...note, ...change });
   }
 
@@ -246,6 +248,8 @@ export class SleepFiles {
       const path = join(this.#dirOf(id), NOTE);
       await writeDurably(`${path}.part`, JSON.stringify(this.#notes.get(id) ?? note));
       await rename(`${path}.part`, path);
+      // A note that a power cut took back would wake RAM that is older than the disk.
+      await syncFolder(this.#dirOf(id));
     });
     const tail = write.catch(() => undefined);
     this.#writes.set(id, tail);
