@@ -84,6 +84,11 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
     const record = this.#record(id);
     if (!record || record.hostId !== hostId || record.state === "failed" || record.state === "deleting")
       return notFound;
+    // It has what it needs: only an answer that was lost is given again.
+    if (record.state === "ready")
+      return "manifest" in step && step.manifest === record.manifest
+        ? { ok: true, answer: { ownedBytes: record.ownedBytes } }
+        : notFound;
     const vault = this.#vault(record);
     switch (step.step) {
       case "begin": {

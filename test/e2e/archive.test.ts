@@ -39,6 +39,9 @@ describe("a saved state", () => {
     };
     system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, hosts: 2, env });
     rouse = new Rouse({ apiKey: system.apiKey, baseUrl: system.url });
+    // Its golden image begins to leave the host, which takes a while and happens once.
+    const first = await rouse.sandboxes.create({ name: freshName("first"), idlePauseSeconds: 0 });
+    await first.pause();
   });
   afterAll(async () => {
     await system.stop();
@@ -67,6 +70,49 @@ describe("a saved state", () => {
     await sandbox.pause();
     await sandbox.waitUntilDurable({ timeoutMs: 170_000 });
   }
+
+  it("is forked with its processes and files, and no two forks draw the same random numbers", async () => {
+    const sandbox = await counting();
+    const make =
+      "mkdir -p /workspace/many && cd /workspace/many && python3 -c 'import os\nfor i in range(1000): open(str(i),\"wb\").write(os.urandom(2000))' && sha256sum * > ../sums";
+    await sandbox.exec(make);
+    await sandbox.exec(
+      "nohup sh -c 'while :; do cat /proc/sys/kernel/random/uuid; sleep 0.05; done > /workspace/uuids' >/dev/null 2>&1 &",
+    );
+    // Somebody waits for an answer that does not come.
+    const holder =
+      "import socket\ns=socket.create_server(('127.0.0.1',9090))\nkept=[]\nwhile True: kept.append(s.accept())\n";
+    await sandbox.files.write("/workspace/holder.py", holder);
+    await sandbox.spawn("python3 /workspace/holder.py");
+    const held = "ss -tnH state established sport = :9090 | wc -l";
+    const waiting = new AbortController();
+    const hanging = sandbox.fetch("/", { signal: waiting.signal }, 9090).catch(() => undefined);
+    await expect.poll(async () => (await sandbox.exec(held)).stdout.trim(), { timeout: 30_000 }).toBe("1");
+
+    const before = await count(sandbox);
+    const forks = await sandbox.fork({ count: 3 });
+    expect(forks).toHaveLength(3);
+    // The source's connections are nobody's in its forks.
+    for (const fork of forks) expect((await fork.exec(held)).stdout.trim()).toBe("0");
+    expect((await sandbox.exec(held)).stdout.trim()).toBe("1");
+    waiting.abort();
+    await hanging;
+    const checked = await Promise.all(
+      forks.map((fork) => fork.exec("cd /workspace/many && sha256sum -c --quiet ../sums && git --version && sleep 1")),
+    );
+    expect(checked.map(({ exitCode }) => exitCode)).toEqual([0, 0, 0]);
+    expect(await Promise.all(forks.map(count))).toEqual([1, 1, 1].map((one) => before + one));
+    expect(await count(sandbox)).toBe(before + 1);
+    // What was drawn before the fork is the same in all; nothing that came after is.
+    const drawn = await Promise.all(
+      [sandbox, ...forks].map(async (one) => (await one.exec("cat /workspace/uuids")).stdout.trim().split("\n")),
+    );
+    const common = (drawn[0] ?? []).filter((line) => drawn.every((lines) => lines.includes(line)));
+    const later = drawn.flatMap((lines) => lines.filter((line) => !common.includes(line)));
+    expect(later.length).toBeGreaterThan(20);
+    expect(new Set(later).size).toBe(later.length);
+    await Promise.all([sandbox, ...forks].map((one) => one.delete()));
+  });
 
   it("is durable, then all that its host keeps, and wakes with all it had", async () => {
     const sandbox = await counting();
@@ -140,49 +186,6 @@ describe("a saved state", () => {
     const [mine, theirs] = [own.stdout.trim().split("\n"), others.stdout.trim().split("\n")];
     for (const [i, line] of mine.entries()) expect(theirs[i]).not.toBe(line);
     await Promise.all([sandbox.delete(), child.delete(), rouse.snapshots.delete(snapshot.id)]);
-  });
-
-  it("is forked with its processes and files, and no two forks draw the same random numbers", async () => {
-    const sandbox = await counting();
-    const make =
-      "mkdir -p /workspace/many && cd /workspace/many && python3 -c 'import os\nfor i in range(1000): open(str(i),\"wb\").write(os.urandom(2000))' && sha256sum * > ../sums";
-    await sandbox.exec(make);
-    await sandbox.exec(
-      "nohup sh -c 'while :; do cat /proc/sys/kernel/random/uuid; sleep 0.05; done > /workspace/uuids' >/dev/null 2>&1 &",
-    );
-    // Somebody waits for an answer that does not come.
-    const holder =
-      "import socket\ns=socket.create_server(('127.0.0.1',9090))\nkept=[]\nwhile True: kept.append(s.accept())\n";
-    await sandbox.files.write("/workspace/holder.py", holder);
-    await sandbox.spawn("python3 /workspace/holder.py");
-    const held = "ss -tnH state established sport = :9090 | wc -l";
-    const waiting = new AbortController();
-    const hanging = sandbox.fetch("/", { signal: waiting.signal }, 9090).catch(() => undefined);
-    await expect.poll(async () => (await sandbox.exec(held)).stdout.trim(), { timeout: 30_000 }).toBe("1");
-
-    const before = await count(sandbox);
-    const forks = await sandbox.fork({ count: 3 });
-    expect(forks).toHaveLength(3);
-    // The source's connections are nobody's in its forks.
-    for (const fork of forks) expect((await fork.exec(held)).stdout.trim()).toBe("0");
-    expect((await sandbox.exec(held)).stdout.trim()).toBe("1");
-    waiting.abort();
-    await hanging;
-    const checked = await Promise.all(
-      forks.map((fork) => fork.exec("cd /workspace/many && sha256sum -c --quiet ../sums && git --version && sleep 1")),
-    );
-    expect(checked.map(({ exitCode }) => exitCode)).toEqual([0, 0, 0]);
-    expect(await Promise.all(forks.map(count))).toEqual([1, 1, 1].map((one) => before + one));
-    expect(await count(sandbox)).toBe(before + 1);
-    // What was drawn before the fork is the same in all; nothing that came after is.
-    const drawn = await Promise.all(
-      [sandbox, ...forks].map(async (one) => (await one.exec("cat /workspace/uuids")).stdout.trim().split("\n")),
-    );
-    const common = (drawn[0] ?? []).filter((line) => drawn.every((lines) => lines.includes(line)));
-    const later = drawn.flatMap((lines) => lines.filter((line) => !common.includes(line)));
-    expect(later.length).toBeGreaterThan(20);
-    expect(new Set(later).size).toBe(later.length);
-    await Promise.all([sandbox, ...forks].map((one) => one.delete()));
   });
 
   // The last one: a host is gone for good.

@@ -140,8 +140,8 @@ describe("files", () => {
     },
   );
 
-  it("of 96 MiB stream in and out", async ({ expect }) => {
-    const size = 96 * 1_048_576;
+  it("of 48 MiB stream in and out", async ({ expect }) => {
+    const size = 48 * 1_048_576;
     const sent = createHash("sha256");
     await sandbox.files.writeStream(
       "/workspace/big",

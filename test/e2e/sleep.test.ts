@@ -13,9 +13,9 @@ describe("a machine that sleeps", () => {
   });
   afterAll(() => sandbox.delete());
 
-  it("loses no write and no boot over fifty cycles", async ({ expect }) => {
+  it("loses no write and no boot over thirty cycles", async ({ expect }) => {
     const boot = await bootId(sandbox);
-    for (let cycle = 1; cycle <= 50; cycle++) {
+    for (let cycle = 1; cycle <= 30; cycle++) {
       await sandbox.exec(`mkdir -p cycles && echo ${cycle} > cycles/f${cycle} && echo ${cycle} > cycles/last`, {
         check: true,
       });
@@ -26,8 +26,8 @@ describe("a machine that sleeps", () => {
       await sandbox.wake();
     }
     const left = await sandbox.exec("ls cycles/f* | wc -l; cat cycles/last; cat cycles/f* | sort -n | md5sum");
-    const right = await sandbox.exec("seq 50 | md5sum");
-    expect(left.stdout).toBe(`50\n50\n${right.stdout}`);
+    const right = await sandbox.exec("seq 30 | md5sum");
+    expect(left.stdout).toBe(`30\n30\n${right.stdout}`);
     expect(await bootId(sandbox)).toBe(boot);
   });
 
@@ -110,13 +110,13 @@ describe("a machine that sleeps", () => {
     expect,
   }) => {
     await sandbox.exec("echo durable > disk.txt; sudo sh -c 'echo root > /root/mark'");
-    await sandbox.interpreter.run("gone = 1");
+    await sandbox.exec("echo memory > /dev/shm/memory");
     await sandbox.stop();
     expect((await sandbox.refresh()).state).toBe("stopped");
     await sandbox.restart();
     expect((await sandbox.refresh()).info.memoryRestored).toBe(false);
     expect((await sandbox.exec("cat disk.txt; sudo cat /root/mark")).stdout).toBe("durable\nroot\n");
-    expect((await sandbox.interpreter.run("gone")).error?.name).toBe("NameError");
+    expect((await sandbox.exec("cat /dev/shm/memory")).exitCode).not.toBe(0);
   });
 });
 

@@ -177,7 +177,7 @@ export class QemuDriver implements Driver {
         const began = performance.now();
         await vm.save(join(part, DEVICE_STATE));
         await copyFiles(made.dir, part, diskOnly ? [DISK] : [RAM, DISK]).finally(() => vm.run());
-        frozenMs = performance.now() - began;
+        frozenMs = Math.round(performance.now() - began);
         // Its clock is behind by that much.
         await vm.wire.wake(identity, WAKE_LIMIT_MS).catch(() => undefined);
         if (diskOnly) await rm(join(part, DEVICE_STATE));
