@@ -1,5 +1,5 @@
 /** Ten machines sleep on a host that is then gone for good, with its disk: all of them wake on the other one. */
-import { rm } from "node:fs/promises";
+import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Rouse, type Sandbox } from "rouse";
 import type { System } from "../launcher.ts";
@@ -44,6 +44,7 @@ export async function tellHostLoss(
   say(`All are durable: ${(bytes / 1e6).toFixed(1)} MB in all, ${((performance.now() - began) / 1000).toFixed(1)} s`);
 
   await stage.hosts[1]?.kill();
+  await killMachines(join(stage.stateDir, "host-2", "run"));
   await rm(machinesDir, { recursive: true, force: true });
   say("The second host is killed, and its disk is emptied. One request to each name ...");
   await silent(rouse);
@@ -58,11 +59,23 @@ export async function tellHostLoss(
   const woken = after.filter(({ n }, i) => n === (before[i]?.n ?? 0) + 1).length;
   const sameBootId = after.filter(({ boot }, i) => boot === before[i]?.boot).length;
   say(
-    `${woken} of ${SLEEPERS} count on from where they were, ${sameBootId} never booted; ${median(wakes)} ms to a first byte`,
+    `${woken} of ${SLEEPERS} count on from where they were, ${sameBootId} of them without a boot; ${median(wakes)} ms to a first byte`,
   );
   await inTurns(sandboxes, (one) => one.delete());
   if (woken < SLEEPERS || sameBootId < SLEEPERS) throw new Error("not all machines came back as they were");
   return { sleepers: SLEEPERS, woken, sameBootId, wakeMsP50: median(wakes) };
+}
+
+/** A host that is gone takes its processes along. */
+async function killMachines(runDir: string): Promise<void> {
+  for (const name of await readdir(runDir)) {
+    const pid = name.endsWith(".pid") ? Number(await readFile(join(runDir, name), "utf8")) : Number.NaN;
+    try {
+      if (pid > 0) process.kill(pid, "SIGKILL");
+    } catch {
+      // it had ended
+    }
+  }
 }
 
 /** Wait until the edge has noticed that the host says nothing. */
