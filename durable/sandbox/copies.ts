@@ -75,7 +75,7 @@ export class Copies {
     return this.#snapshots(record).get(id, null, change.holdMs);
   }
 
-  /** Copies on its host, each with an identity of its own. All of them, or none. */
+  /** Copies, each with an identity of its own: on its host while it runs, anywhere once it is stored. All, or none. */
   async fork(
     given: SandboxRecord,
     input: ForkSandbox,
@@ -87,13 +87,20 @@ export class Copies {
     const { state, generation } = record.life;
     if (state !== "running" && state !== "paused")
       return refuse("conflict", `Only a running or paused sandbox can be forked; it is ${state}.`, { state });
-    if (!record.host) return moved;
     const { account, host, shape, env, labels, idlePauseSeconds, autoWake, access } = record;
-    const { vault } = this.#archive(record);
+    if (!host) return moved;
     const key = change.idempotencyKey ?? crypto.randomUUID();
     const capture = await snapshotId(account, `fork ${record.id} ${key}`);
-    const taken = await this.#host.capture(host, record.id, { generation, capture, diskOnly: false, stored: false });
-    if (!taken.ok) return { ok: false, failure: why(taken.failure) };
+    const stored = await this.#stored(record);
+    const taken = stored
+      ? null
+      : await this.#host.capture(host, record.id, { generation, capture, diskOnly: false, stored: false });
+    if (taken && !taken.ok) return { ok: false, failure: why(taken.failure) };
+    const archive = this.#archive(record);
+    const { vault } = archive;
+    const from = stored
+      ? { ...stored, id: record.id, mode: "memory" as const, shape, vault, key: await keyOf(archive, stored) }
+      : { host, capture, vault };
     const count = input.count ?? 1;
     const create = async (n: number): Promise<SandboxAnswer> => {
       const name = input.name === undefined ? undefined : count === 1 ? input.name : `${input.name}-${n}`;
@@ -102,12 +109,12 @@ export class Copies {
       const wanted = { idlePauseSeconds, autoWake, access, labels: { ...(input.labels ?? labels) } };
       return sandboxObject(this.#env.SANDBOX, account, label).create(
         { ...wanted, ...(name === undefined ? {} : { name }) },
-        { ...terms, fork: { host, capture, env, shape, vault } },
+        { ...terms, fork: { env, shape, from } },
         { holdMs: change.holdMs, idempotencyKey: own, fingerprint: change.fingerprint },
       );
     };
     const answers = await Promise.all(Array.from({ length: count }, (_, i) => create(i + 1)));
-    await this.#host.dropCapture(host, capture);
+    if (taken) await this.#host.dropCapture(host, capture);
     const failed = answers.find((answer) => !answer.ok);
     const made = answers.flatMap((answer) => (answer.ok ? [answer.sandbox] : []));
     if (failed && !failed.ok) {
@@ -116,7 +123,7 @@ export class Copies {
     }
     if (input.keepSnapshot)
       await this.snapshot(record, {}, { ...change, holdMs: 0, idempotencyKey: `${key} snapshot` });
-    return { ok: true, forks: { sandboxes: made, frozenMs: taken.value.frozenMs } };
+    return { ok: true, forks: { sandboxes: made, frozenMs: taken?.value.frozenMs ?? null } };
   }
 
   /** States that are stored, the newest first. */

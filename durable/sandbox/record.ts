@@ -62,13 +62,11 @@ export interface SandboxRecord {
   readonly life: Life;
 }
 
-/** A copy of a sandbox on its host, which another one begins as. */
+/** What a fork has of its source: a copy on that one's host, or what it has stored. */
 export interface Fork {
-  readonly host: HostAddress;
-  readonly capture: string;
   readonly env: Readonly<Record<string, string>>;
   readonly shape: Shape;
-  readonly vault: string;
+  readonly from: { readonly host: HostAddress; readonly capture: string; readonly vault: string } | Origin;
 }
 
 /** What the account says of a sandbox that is made. */
@@ -130,15 +128,17 @@ export function begunFrom(
   { origin, fork, diskMiB }: { origin: Origin | null; fork: Fork | undefined; diskMiB: number | undefined },
   now: number,
 ): SandboxRecord {
+  const life = { ...record.life, savedGeneration: 0 };
   if (fork) {
-    const { host, capture, env, vault } = fork;
-    return { ...record, host, capture, env, shape: fork.shape, archive: { ...newArchive(), vault } };
+    const { env, shape, from } = fork;
+    if ("manifest" in from) return { ...record, env, shape, archive: archiveFrom(from, now), life };
+    const { host, capture, vault } = from;
+    return { ...record, env, shape, host, capture, archive: { ...newArchive(), vault } };
   }
   if (!origin) return record;
   // One with memory is what it was; a disk starts with any vCPU and memory.
   const disk = { image: origin.shape.image, diskMiB: Math.max(origin.shape.diskMiB, diskMiB ?? 0) };
   const shape = origin.mode === "memory" ? origin.shape : { ...record.shape, ...disk };
-  const life = { ...record.life, savedGeneration: 0 };
   return { ...record, shape, archive: archiveFrom(origin, now), life };
 }
 

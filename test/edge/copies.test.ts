@@ -151,6 +151,19 @@ it("fork a sandbox: each has what its source had, and the source goes on", async
   expect((await fork({ count: 17 })).body.error.code).toBe("invalid_request");
 });
 
+it("fork a sleeper from what it has stored, on any host, while it sleeps on", async () => {
+  const { id, name } = await paused({ env: { A: "1" } });
+  const { manifest } = await store(id, 1);
+  const { body } = await ask<Answer<Forks>>("POST", `/v1/sandboxes/${id}:fork`, { count: 2 });
+  expect(body.frozenMs).toBeNull();
+  for (const fork of body.sandboxes) {
+    expect(fork).toMatchObject({ state: "running", envNames: ["A"] });
+    expect(await fake.arrived(fork.label)).toMatchObject([{ manifest: manifest.id }]);
+  }
+  expect((await fake.state(name)).log.filter((line) => line.startsWith("capture"))).toEqual([]);
+  expect((await ask("GET", `/v1/sandboxes/${id}`)).body.state).toBe("paused");
+});
+
 it("go back to a point of a sandbox's history, under its name and id", async () => {
   const { id, name } = await paused({ keepPauses: 2 });
   const first = await store(id, 1);
