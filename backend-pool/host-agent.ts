@@ -13,6 +13,7 @@ import { ArchiveEdge } from "./archive/edge.ts";
 import { EdgeBlobs } from "./archive/edge-blobs.ts";
 import { Sealer } from "./archive/sealer.ts";
 import { Archiver, type ArchiverOptions } from "./machine/archiver.ts";
+import { relief } from "./machine/disk-relief.ts";
 import { Captures } from "./machine/captures.ts";
 import { Machines } from "./machine/machines.ts";
 import { Bases } from "./machine/qemu/bases.ts";
@@ -68,6 +69,9 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   let url = "";
   const heartbeat = async (): Promise<Heartbeat> => {
     const all = machines.list();
+    const free = room ? await room.read() : await capacity(config.stateDir);
+    for (const { id, depth } of archiver ? relief(all, free.freeDiskMiB) : [])
+      void machines.settle(id, depth).catch(() => undefined);
     return {
       hostId: config.hostId,
       url,
@@ -77,7 +81,7 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
       images: [...driver.images],
       compatibility: driver.compatibility,
       session: lease.session,
-      ...(room ? await room.read() : await capacity(config.stateDir)),
+      ...free,
       running: all.filter((machine) => machine.state === "running").length,
       paused: all.filter((machine) => machine.state === "paused").length,
     };
