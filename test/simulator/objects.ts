@@ -242,6 +242,11 @@ export class Objects {
       env: {},
       holds: {},
       idlePauseSeconds: defaults.idlePauseSeconds,
+      // States stay on their hosts here.
+      archive: null,
+      origin: null,
+      fromStore: false,
+      capture: null,
       host: id === undefined ? null : { id, url: `https://${id}` },
       life,
     } as unknown as SandboxRecord;
