@@ -111,7 +111,9 @@ export class SleepFiles {
   async plan(id: string, shape: Shape, diskOnly: boolean): Promise<SealPlan | null> {
     const dir = this.#dirOf(id);
     if ((await this.note(id))?.shed) return null;
-    const golden = await this.goldenOf(id);
+    // One that was made by an earlier version has no id, and its machines stay where they are.
+    const golden = await this.goldenOf(id).catch(() => null);
+    if (!golden) return null;
     const disk: SealPart = { name: "disk", path: join(dir, DISK), unit: FILE_UNIT, base: null };
     const memory: SealPart[] = [
       { name: "ram", path: join(dir, RAM), unit: RAM_UNIT, base: { id: golden.id, path: join(golden.dir, RAM) } },
