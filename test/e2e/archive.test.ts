@@ -7,21 +7,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Rouse, type Sandbox } from "rouse";
 import { defaultHome } from "../../backend-pool/config.ts";
 import { launch, type System } from "../../backend-pool/local/launcher.ts";
+import { bootId, count, startCounter } from "../../backend-pool/local/story/counter.ts";
 import { freshName } from "./support.ts";
-
-/** A program with its state in RAM alone: each request counts. */
-const COUNTER = `
-import http.server
-n = 0
-class H(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        global n
-        n += 1
-        body = str(n).encode()
-        self.send_response(200); self.send_header("content-length", str(len(body))); self.end_headers(); self.wfile.write(body)
-    def log_message(self, *a): pass
-http.server.HTTPServer(("127.0.0.1", 8080), H).serve_forever()
-`;
 
 describe("a saved state", () => {
   let system: System;
@@ -35,7 +22,8 @@ describe("a saved state", () => {
       ROUSE_RESIDENT_SECONDS: "1",
       ROUSE_PRESTARTED_SECONDS: "0",
       ROUSE_COMPACT_AFTER_SECONDS: "0",
-      ROUSE_HOST_LEASE_SECONDS: "8",
+      // Short, for the last test, and longer than a busy machine's heartbeats are late.
+      ROUSE_HOST_LEASE_SECONDS: "20",
     };
     system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, hosts: 2, env });
     rouse = new Rouse({ apiKey: system.apiKey, baseUrl: system.url });
@@ -51,18 +39,9 @@ describe("a saved state", () => {
   const dirs = () => [join(stateDir, "machines"), join(stateDir, "host-2", "machines")];
   const hostOf = ({ id }: Sandbox) => dirs().findIndex((dir) => list(dir).includes(id));
   const filesOf = (sandbox: Sandbox) => list(join(dirs()[hostOf(sandbox)] ?? "", sandbox.id));
-  const bootOf = async (sandbox: Sandbox) => (await sandbox.exec("cat /proc/sys/kernel/random/boot_id")).stdout.trim();
-  const count = async (sandbox: Sandbox) => {
-    const answer = await sandbox.fetch("/");
-    if (!answer.ok) throw new Error(`the counter answered ${answer.status}`);
-    return Number(await answer.text());
-  };
-
   async function counting(): Promise<Sandbox> {
     const sandbox = await rouse.sandboxes.create({ name: freshName("kept"), idlePauseSeconds: 0, keepPauses: 2 });
-    await sandbox.files.write("/workspace/counter.py", COUNTER);
-    await sandbox.spawn("python3 /workspace/counter.py");
-    await expect.poll(() => count(sandbox).catch(() => 0), { timeout: 30_000 }).toBeGreaterThan(0);
+    await startCounter(sandbox);
     return sandbox;
   }
 
@@ -94,9 +73,9 @@ describe("a saved state", () => {
     const before = await count(sandbox);
     const forks = await sandbox.fork({ count: 3 });
     expect(forks).toHaveLength(3);
+    expect(await lines(sandbox, held)).toBe("1");
     // The source's connections are nobody's in its forks.
     for (const fork of forks) expect(await lines(fork, held)).toBe("0");
-    expect(await lines(sandbox, held)).toBe("1");
     waiting.abort();
     await hanging;
     const checked = await Promise.all(
@@ -118,14 +97,14 @@ describe("a saved state", () => {
 
   it("is durable, then all that its host keeps, and wakes with all it had", async () => {
     const sandbox = await counting();
-    const [boot, before] = [await bootOf(sandbox), await count(sandbox)];
+    const [boot, before] = [await bootId(sandbox), await count(sandbox)];
     await asleep(sandbox);
     // Of more than two gigabytes that the machine has.
     expect(sandbox.info.durability?.storedBytes).toBeLessThan(10_000_000);
     const left = ["golden", "machine.json", "sealed", "sealed-state.json"];
     await expect.poll(() => filesOf(sandbox).toSorted(), { timeout: 30_000 }).toEqual(left);
     expect(await count(sandbox)).toBe(before + 1);
-    expect(await bootOf(sandbox)).toBe(boot);
+    expect(await bootId(sandbox)).toBe(boot);
     // A second one stores only what changed since.
     await asleep(sandbox);
     expect(await count(sandbox)).toBe(before + 2);
@@ -195,7 +174,7 @@ describe("a saved state", () => {
     await rouse.drainHost("local");
     const sleepers = [await counting(), await counting()];
     await rouse.drainHost("local", { draining: false });
-    const boots = await Promise.all(sleepers.map(bootOf));
+    const boots = await Promise.all(sleepers.map(bootId));
     const before = await Promise.all(sleepers.map(count));
     await Promise.all(sleepers.map(asleep));
     expect(sleepers.map(hostOf)).toEqual([1, 1]);
@@ -212,7 +191,7 @@ describe("a saved state", () => {
       }
     };
     expect(await Promise.all(sleepers.map(woken))).toEqual(before.map((n) => n + 1));
-    expect(await Promise.all(sleepers.map(bootOf))).toEqual(boots);
+    expect(await Promise.all(sleepers.map(bootId))).toEqual(boots);
     expect(sleepers.map(hostOf)).toEqual([0, 0]);
     for (const sandbox of sleepers)
       expect((await sandbox.refresh()).info).toMatchObject({ state: "running", memoryRestored: true });
