@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import type { Server } from "node:http";
 import { join } from "node:path";
 import type { Heartbeat } from "../sdk/contract/host.ts";
-import { SnapshotId } from "../sdk/contract/names.ts";
+import { isSnapshotId } from "../sdk/contract/names.ts";
 import type { Config } from "./config.ts";
 import { hostServer } from "./http/server.ts";
 import type { Driver } from "./machine/driver.ts";
@@ -46,8 +46,8 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   const room = driver.accelerator === "fake" ? null : roomBelow(config.stateDir, config.memoryMiB);
   const drop = (id: string) => void captures.drop(id).catch(() => undefined);
   const archiver = archiverOf(config, driver, log, {
-    onStored: (id) => (isCapture(id) ? drop(id) : void metering.resized(id)),
-    onUnwanted: (id) => isCapture(id) && drop(id),
+    onStored: (id) => (isSnapshotId(id) ? drop(id) : void metering.resized(id)),
+    onUnwanted: (id) => isSnapshotId(id) && drop(id),
   });
   const captures = new Captures(driver, journal, archiver);
   const machines = new Machines(driver, journal, config, {
@@ -122,10 +122,6 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
       usage.close();
     },
   };
-}
-
-function isCapture(id: string): boolean {
-  return SnapshotId.safeParse(id).success;
 }
 
 /** null: with this driver, or these settings, states stay on this host. */

@@ -8,7 +8,7 @@ import {
   type ArchiveStep,
   type BaseStep,
 } from "../../sdk/contract/archive.ts";
-import { SnapshotId } from "../../sdk/contract/names.ts";
+import { isSnapshotId } from "../../sdk/contract/names.ts";
 import { ErrorBody, isErrorCode, RouseFailure } from "../../sdk/contract/errors.ts";
 
 const LIMIT_MS = 15_000;
@@ -89,7 +89,7 @@ export class ArchiveEdge {
 
 /** Of a machine, or of a copy that is for a snapshot. */
 function statePath(account: string, id: string): string {
-  const kind = SnapshotId.safeParse(id).success ? "snapshots" : "machines";
+  const kind = isSnapshotId(id) ? "snapshots" : "machines";
   return `/internal/accounts/${account}/${kind}/${encodeURIComponent(id)}/archive`;
 }
 

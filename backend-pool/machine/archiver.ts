@@ -120,7 +120,7 @@ export class Archiver implements SavedStates {
     if (saved?.manifest !== note.manifest)
       throw new RouseFailure("wake_failed", "The machine sleeps with another state than the edge knows of.");
     try {
-      await files.fill(id, await this.#open(id, saved), this.#fetch(id, saved), diskOnly);
+      await files.fill(id, await this.#open(id, saved), (blob) => this.#blob(id, blob, saved), diskOnly);
     } catch (fault) {
       throw asFailure(fault);
     }
@@ -248,10 +248,6 @@ export class Archiver implements SavedStates {
     } catch (fault) {
       throw asFailure(fault);
     }
-  }
-
-  #fetch(id: string, vault: { vault: string; ticket: string }): (blob: string) => Promise<Buffer> {
-    return (blob) => this.#blob(id, blob, vault);
   }
 
   /** From the sealed folder, where it is there and whole; else from the store. */

@@ -1,4 +1,5 @@
 /** What a key may do, and which keys it may make. Pure. */
+import { iso, isoOrNull } from "../time.ts";
 import { keyAccesses, type Key, type KeyAccess } from "../../sdk/contract/account.ts";
 
 /** A key as it is kept: its hash stands for it. Times in Unix milliseconds. */
@@ -55,12 +56,11 @@ export function excess(maker: StoredKey, made: Omit<StoredKey, "id" | "hash">): 
 }
 
 export function toKey(key: StoredKey, spentTodayMicros: number): Key {
-  const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString());
   const { id, name, access, namePrefix, maxSandboxes, dailyLimitMicros, memberId } = key;
   return {
     ...{ id, name, access, namePrefix, maxSandboxes, dailyLimitMicros, spentTodayMicros, memberId },
-    createdAt: new Date(key.createdAt).toISOString(),
-    expiresAt: iso(key.expiresAt),
-    revokedAt: iso(key.revokedAt),
+    createdAt: iso(key.createdAt),
+    expiresAt: isoOrNull(key.expiresAt),
+    revokedAt: isoOrNull(key.revokedAt),
   };
 }

@@ -1,5 +1,6 @@
 /** The object of one account: its keys and members, the index of its sandboxes, its quotas and its books. */
 import { DurableObject } from "cloudflare:workers";
+import { iso, isoOrNull } from "../time.ts";
 import {
   accessOfRole,
   DEFAULT_ACCOUNT,
@@ -328,7 +329,6 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     const { purse, runs } = store;
     const [credited, spent, held] = [purse.credited(), purse.spent(), purse.held()];
     const { unpaidSince, createdAt, ...rest } = profile;
-    const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString());
     return {
       name: this.#name,
       ...rest,
@@ -338,9 +338,9 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
       spentMicros: spent,
       heldMicros: held,
       availableMicros: isPrepaid(profile.plan) ? credited - spent - held : null,
-      unpaidSince: iso(unpaidSince),
-      unpaidDeletesAt: iso(unpaidSince === null ? null : unpaidSince + UNPAID_KEPT_MS),
-      createdAt: new Date(createdAt).toISOString(),
+      unpaidSince: isoOrNull(unpaidSince),
+      unpaidDeletesAt: isoOrNull(unpaidSince === null ? null : unpaidSince + UNPAID_KEPT_MS),
+      createdAt: iso(createdAt),
     };
   }
 

@@ -5,6 +5,8 @@ import { randomText } from "../../sdk/contract/random.ts";
 import type { Durability } from "../../sdk/contract/sandbox.ts";
 import { toBase64Url } from "../../sdk/contract/ticket.ts";
 import type { Origin } from "../snapshots/record.ts";
+import { hex } from "../hash.ts";
+import { iso, isoOrNull } from "../time.ts";
 import { placeOn, type Placement } from "../hosts/placement.ts";
 import type { SandboxRecord } from "./record.ts";
 
@@ -48,9 +50,9 @@ export function archiveFrom(origin: Origin, now: number): Archive {
 }
 
 export function newArchive(): Archive {
-  const secret = [...crypto.getRandomValues(new Uint8Array(32))].map((byte) => byte.toString(16).padStart(2, "0"));
+  const secret = hex(crypto.getRandomValues(new Uint8Array(32)));
   const vault = `sbx-${randomText("abcdefghijklmnopqrstuvwxyz0123456789", 24)}`;
-  return { vault, secret: secret.join(""), points: [], ownedBytes: 0 };
+  return { vault, secret, points: [], ownedBytes: 0 };
 }
 
 /** Opens the manifest of that point and no other. */
@@ -139,16 +141,12 @@ export function durabilityOf(record: SandboxRecord): Durability | null {
   const { coldAt = null, durableAt = null, localAt = null } = point ?? {};
   return {
     state: coldAt !== null ? "cold" : durableAt !== null ? "durable" : localAt !== null ? "local" : "cached",
-    cachedAt: time(cachedAt) ?? "",
-    localAt: time(localAt),
-    durableAt: time(durableAt),
-    coldAt: time(coldAt),
+    cachedAt: iso(cachedAt),
+    localAt: isoOrNull(localAt),
+    durableAt: isoOrNull(durableAt),
+    coldAt: isoOrNull(coldAt),
     logicalBytes: point?.logicalBytes ?? null,
     storedBytes: point?.storedBytes ?? null,
     ownedBytes: archive?.ownedBytes ?? 0,
   };
-}
-
-function time(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString();
 }

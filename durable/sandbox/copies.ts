@@ -19,7 +19,8 @@ import { keyOf, newArchive, pointAtRest, type Archive, type Point } from "./arch
 import type { Engine } from "./engine.ts";
 import type { HostClient } from "./host-client.ts";
 import { isTransitional } from "./lifecycle.ts";
-import { iso, type CreateTerms, type SandboxRecord } from "./record.ts";
+import { iso, isoOrNull } from "../time.ts";
+import type { CreateTerms, SandboxRecord } from "./record.ts";
 
 /** How long a state that is only sealed is waited for to be stored, milliseconds. */
 const STORED_WAIT_MS = 60_000;
@@ -135,7 +136,7 @@ export class Copies {
       generation: point.generation,
       mode: point.diskOnly ? "disk" : "memory",
       savedAt: iso(point.localAt),
-      durableAt: point.durableAt === null ? null : iso(point.durableAt),
+      durableAt: isoOrNull(point.durableAt),
       storedBytes: point.storedBytes,
       current: point === current,
     }));

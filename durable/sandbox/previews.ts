@@ -5,7 +5,8 @@ import { defaults, type Access, type Preview } from "../../sdk/contract/sandbox.
 import { LINK_TOKEN_NAME, namedUrl } from "../named-url.ts";
 import { refuse, type PreviewTerms, type Result } from "./api.ts";
 import { urlParts, type Engine } from "./engine.ts";
-import { iso, type SandboxRecord } from "./record.ts";
+import { iso } from "../time.ts";
+import type { SandboxRecord } from "./record.ts";
 import type { PreviewRow, SandboxStore } from "./store.ts";
 
 const DAY_SECONDS = 86_400;

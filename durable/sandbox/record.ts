@@ -12,6 +12,7 @@ import {
   type UpdateSandbox,
 } from "../../sdk/contract/sandbox.ts";
 import { namedUrl, type UrlParts } from "../named-url.ts";
+import { iso, isoOrNull } from "../time.ts";
 import type { HostAddress } from "./host-client.ts";
 import type { Origin } from "../snapshots/record.ts";
 import { archiveFrom, durabilityOf, newArchive, type Archive } from "./archive.ts";
@@ -239,14 +240,6 @@ export function toDeleted(record: SandboxRecord): DeletedSandbox {
     endedAt: iso(endedAt),
     undeleteUntil: record.life.undeleteTo === null ? null : isoOrNull(record.life.nextTryAt),
   };
-}
-
-export function iso(ms: number): string {
-  return new Date(ms).toISOString();
-}
-
-function isoOrNull(ms: number | null): string | null {
-  return ms === null ? null : iso(ms);
 }
 
 /** What an object's name says of it. */

@@ -1,4 +1,5 @@
 /** A snapshot as it is remembered, and as the API shows it. Pure. */
+import { iso, isoOrNull } from "../time.ts";
 import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { Shape } from "../../sdk/contract/host.ts";
 import type { CreateSandbox } from "../../sdk/contract/sandbox.ts";
@@ -104,19 +105,15 @@ export function toSnapshot(record: SnapshotRecord): Snapshot {
     backedUp: isReady,
     durability: {
       state: isReady ? "durable" : state === "failed" ? "failed" : state === "capturing" ? "pending" : "none",
-      durableAt: time(readyAt),
+      durableAt: isoOrNull(readyAt),
       storedBytes: isReady ? storedBytes : null,
     },
     frozenMs: record.frozenMs,
     error: record.error,
-    createdAt: new Date(record.createdAt).toISOString(),
-    readyAt: time(readyAt),
-    expiresAt: time(expiresAt(record)),
+    createdAt: iso(record.createdAt),
+    readyAt: isoOrNull(readyAt),
+    expiresAt: isoOrNull(expiresAt(record)),
   };
-}
-
-function time(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString();
 }
 
 /** Why a sandbox of that size can't begin as the snapshot; null when it can. */

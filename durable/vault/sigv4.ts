@@ -1,5 +1,5 @@
 /** Signatures of requests to an S3 (AWS Signature Version 4), in headers. */
-import { sha256Hex } from "../hash.ts";
+import { hex, sha256Hex } from "../hash.ts";
 
 export interface S3Credentials {
   readonly region: string;
@@ -32,7 +32,7 @@ export async function signedHeaders(
   const text = ["AWS4-HMAC-SHA256", time, scope.join("/"), await sha256Hex(request)].join("\n");
   let mac = await hmac(encoder.encode(`AWS4${secret}`), time.slice(0, 8));
   for (const part of [...scope.slice(1), text]) mac = await hmac(mac, part);
-  const signature = [...new Uint8Array(mac)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const signature = hex(new Uint8Array(mac));
   const grant = `Credential=${keyId}/${scope.join("/")},SignedHeaders=${names},Signature=${signature}`;
   return { ...all, authorization: `AWS4-HMAC-SHA256 ${grant}` };
 }

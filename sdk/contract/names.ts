@@ -99,6 +99,10 @@ export const Generation = z.int().min(1);
 /** Names a snapshot, and the copy that a host takes for it or for forks. */
 export const SnapshotId = z.string().regex(/^snap-[0-9a-z]{20}$/, "a snapshot id such as snap-...");
 
+export function isSnapshotId(id: string): boolean {
+  return SnapshotId.safeParse(id).success;
+}
+
 const BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz";
 
 /** A new snapshot id; made under an Idempotency-Key the same one again. */

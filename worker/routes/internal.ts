@@ -4,7 +4,7 @@ import type { z } from "zod";
 import { accountObject } from "../../durable/account/api.ts";
 import { hostLeaseSeconds, reportHost } from "../../durable/hosts/board-facade.ts";
 import { snapshotsObject } from "../../durable/snapshots/api.ts";
-import { sandboxObject } from "../../durable/sandbox/api.ts";
+import { sandboxObject, type SandboxApi } from "../../durable/sandbox/api.ts";
 import { AccountName } from "../../sdk/contract/account.ts";
 import { ArchiveStep } from "../../sdk/contract/archive.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
@@ -35,26 +35,16 @@ internal.post("/hosts/:hostId/heartbeat", async (c) => {
 });
 
 internal.post("/accounts/:account/machines/:id/events", async (c) => {
-  const account = parseOrFail(AccountName, c.req.param("account"), "account");
-  const id = c.req.param("id");
-  const label = labelOfId(id);
-  if (label === null) throw new RouseFailure("not_found", "There is no such sandbox.");
+  const { id, object } = sandboxOf(c.env, c.req.param());
   const { value: event } = await readJson(MachineEvent, c.req.raw);
-  const { fate } = okOrThrow(
-    await sandboxObject(c.env.SANDBOX, account, label).machineEvent(id, event, c.get("hostId")),
-  );
+  const { fate } = okOrThrow(await object.machineEvent(id, event, c.get("hostId")));
   return c.json({ ok: true, fate } satisfies z.infer<typeof EventTaken>);
 });
 
 internal.post("/accounts/:account/machines/:id/archive", async (c) => {
-  const account = parseOrFail(AccountName, c.req.param("account"), "account");
-  const id = c.req.param("id");
-  const label = labelOfId(id);
-  if (label === null) throw new RouseFailure("not_found", "There is no such sandbox.");
+  const { id, object } = sandboxOf(c.env, c.req.param());
   const { value: step } = await readJson(ArchiveStep, c.req.raw);
-  const { answer } = okOrThrow(
-    await sandboxObject(c.env.SANDBOX, account, label).archiveStep(id, step, c.get("hostId")),
-  );
+  const { answer } = okOrThrow(await object.archiveStep(id, step, c.get("hostId")));
   return c.json(answer);
 });
 
@@ -78,3 +68,12 @@ internal.post("/usage", async (c) => {
 });
 
 internal.route("/", blobs);
+
+/** The sandbox that a path names. @throws RouseFailure `not_found` */
+function sandboxOf(env: Env, params: { account: string; id: string }): { id: string; object: SandboxApi } {
+  const account = parseOrFail(AccountName, params.account, "account");
+  const { id } = params;
+  const label = labelOfId(id);
+  if (label === null) throw new RouseFailure("not_found", "There is no such sandbox.");
+  return { id, object: sandboxObject(env.SANDBOX, account, label) };
+}

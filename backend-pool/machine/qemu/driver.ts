@@ -5,7 +5,7 @@ import { RouseFailure } from "../../../sdk/contract/errors.ts";
 import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
 import { Shape, type SleepDepth } from "../../../sdk/contract/host.ts";
 import type { Image } from "../../images/build.ts";
-import { SnapshotId } from "../../../sdk/contract/names.ts";
+import { isSnapshotId } from "../../../sdk/contract/names.ts";
 import { allocatedBytes, exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import { agentAnswers } from "../agent-client.ts";
@@ -205,7 +205,7 @@ export class QemuDriver implements Driver {
   }
 
   async captures(): Promise<readonly string[]> {
-    return (await readdir(this.#options.machinesDir).catch(() => [])).filter(isCapture);
+    return (await readdir(this.#options.machinesDir).catch(() => [])).filter(isSnapshotId);
   }
 
   async dropCapture(capture: string): Promise<void> {
@@ -324,7 +324,7 @@ export class QemuDriver implements Driver {
       halves.map((name) => rm(join(this.#options.machinesDir, name), { recursive: true, force: true })),
     );
     // Copies that are no machines are in the same place (`capture`).
-    return names.filter((name) => !name.endsWith(".part") && !isCapture(name));
+    return names.filter((name) => !name.endsWith(".part") && !isSnapshotId(name));
   }
 
   async endpoint(id: string, guestPort: number): Promise<Endpoint> {
@@ -422,10 +422,6 @@ export class QemuDriver implements Driver {
   async #forwardAll(id: string, vm: Vm): Promise<void> {
     await vm.forwardAll([...new Set([AGENT_PORT, ...(this.#ports.get(id) ?? [])])]);
   }
-}
-
-function isCapture(name: string): boolean {
-  return SnapshotId.safeParse(name).success;
 }
 
 /** Copies that share blocks where the file system can, and leave holes where there is nothing. */
