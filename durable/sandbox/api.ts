@@ -3,6 +3,7 @@ import { refuse, type Result } from "../result.ts";
 import type { ArchivePermit, ArchiveStep, ArchiveStored } from "../../sdk/contract/archive.ts";
 import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
 import type { CreateSnapshot, Forks, ForkSandbox, HistoryPoint, Snapshot } from "../../sdk/contract/snapshot.ts";
+import type { CreateVolumeMount } from "../../sdk/contract/volume.ts";
 import type { CreateTerms } from "./record.ts";
 import type {
   Access,
@@ -126,6 +127,16 @@ export interface SandboxApi {
   fork(input: ForkSandbox, terms: CreateTerms, change: Change): Promise<Result<{ readonly forks: Forks }>>;
   history(ask: Ask): Promise<Result<{ readonly points: HistoryPoint[] }>>;
   rollback(point: string, change: Change): Promise<SandboxAnswer>;
+  /** @returns what the volume refuses with; `conflict` while it sleeps, `quota_exceeded` without a free place */
+  attachVolume(input: CreateVolumeMount, change: Change): Promise<Result<{ readonly attachmentId: string }>>;
+  /** Unmount and let go. @returns `volume_busy`; `conflict` while it sleeps: its RAM knows the volume */
+  detachVolume(attachment: string, change: Change): Promise<Result<object>>;
+  /** Attachments that the sandbox knows of. Empty when it is gone. */
+  holdsVolumes(id: string): Promise<readonly string[]>;
+  /** A volume is larger now. */
+  resizeVolume(id: string, attachment: string, sizeMiB: number): Promise<Result<object>>;
+  /** Copy a volume of it. `stored`: nothing to copy, what is stored is what it is; null: its host stores the copy. */
+  copyVolume(id: string, attachment: string, backup: string): Promise<Result<{ readonly stored: string | null }>>;
   /** A host moves the saved state off itself. */
   archiveStep(id: string, step: ArchiveStep, hostId: string): Promise<Result<{ readonly answer: ArchiveAnswer }>>;
 }

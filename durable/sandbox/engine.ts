@@ -7,6 +7,7 @@ import { accountObject } from "../account/api.ts";
 import { readBoard } from "../hosts/board-facade.ts";
 import { Archiving } from "./archiving.ts";
 import { Copies } from "./copies.ts";
+import { Volumes } from "./volumes.ts";
 import { HostClient, type HostAddress } from "./host-client.ts";
 import { Hosting } from "./hosting.ts";
 import { heldUntil, idleSeconds } from "./holds.ts";
@@ -35,6 +36,7 @@ export class Engine {
   readonly archiving: Archiving;
   readonly hosting: Hosting;
   readonly copies: Copies;
+  readonly volumes: Volumes;
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
   readonly #host: HostClient;
@@ -57,6 +59,7 @@ export class Engine {
     this.archiving = new Archiving(this, env);
     this.hosting = new Hosting(this, env, this.#host);
     this.copies = new Copies(this, env, this.#host);
+    this.volumes = new Volumes(this, env, this.#host);
     this.#store = SandboxStore.existing(ctx.storage);
     this.timers = new Timers(ctx.storage);
   }

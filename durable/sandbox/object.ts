@@ -4,6 +4,7 @@ import type { ArchiveStep } from "../../sdk/contract/archive.ts";
 import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
 import type { CreateSnapshot, Forks, ForkSandbox, HistoryPoint, Snapshot } from "../../sdk/contract/snapshot.ts";
+import type { CreateVolumeMount } from "../../sdk/contract/volume.ts";
 import { newSandboxId } from "../../sdk/contract/names.ts";
 import {
   limits,
@@ -395,6 +396,29 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
       if (failure) return { ok: false, failure };
       return ran ? this.#revive(record, change.holdMs) : this.#indexed(record.id);
     });
+  }
+
+  async attachVolume(input: CreateVolumeMount, change: Change): Promise<Result<{ attachmentId: string }>> {
+    return this.#answers.once(change, (record) => this.#engine.volumes.attach(record, input, change));
+  }
+
+  async detachVolume(attachment: string, change: Change): Promise<Result<object>> {
+    return this.#answers.once(change, (record) => this.#engine.volumes.detach(record, attachment));
+  }
+
+  async holdsVolumes(id: string): Promise<readonly string[]> {
+    const found = this.#find(id);
+    return found.ok ? found.record.volumes.map(({ attachment }) => attachment) : [];
+  }
+
+  async resizeVolume(id: string, attachment: string, sizeMiB: number): Promise<Result<object>> {
+    const found = this.#find(id);
+    return found.ok ? this.#engine.volumes.resize(found.record, attachment, sizeMiB) : found;
+  }
+
+  async copyVolume(id: string, attachment: string, backup: string): Promise<Result<{ stored: string | null }>> {
+    const found = this.#find(id);
+    return found.ok ? this.#engine.volumes.copy(found.record, attachment, backup) : found;
   }
 
   async archiveStep(id: string, step: ArchiveStep, hostId: string): Promise<Result<{ answer: ArchiveAnswer }>> {

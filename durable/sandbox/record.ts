@@ -16,6 +16,7 @@ import { iso, isoOrNull } from "../time.ts";
 import type { HostAddress } from "./host-client.ts";
 import type { Origin } from "../snapshots/record.ts";
 import { archiveFrom, durabilityOf, newArchive, type Archive } from "./archive.ts";
+import type { HeldVolume } from "./volumes.ts";
 import { activeHolds, type Holds } from "./holds.ts";
 import { newLease } from "./lease.ts";
 import type { Life } from "./life.ts";
@@ -58,6 +59,7 @@ export interface SandboxRecord {
   readonly fromStore: boolean;
   /** The copy on its host that it begins as; null once it has run. */
   readonly capture: string | null;
+  readonly volumes: readonly HeldVolume[];
   /** Settings that the running machine's host was not told yet. */
   readonly configurePending: boolean;
   readonly life: Life;
@@ -114,6 +116,7 @@ export function newRecord(
     keepPauses: input.keepPauses ?? 0,
     fromStore: false,
     capture: null,
+    volumes: [],
     configurePending: false,
     life: newLife(
       terms.retentionDays,
@@ -202,6 +205,9 @@ export function toSandbox(record: SandboxRecord, urls: UrlParts): Sandbox {
     autoWake: record.autoWake,
     persistent: record.persistent,
     keepPauses: record.keepPauses,
+    volumes: record.volumes.map(({ attachment, volumeId, path, mode, sizeMiB }) => {
+      return { attachmentId: attachment, volumeId, path, mode, sizeMiB };
+    }),
     access: record.access,
     url: namedUrl(urls, record, defaults.port),
     retentionDays: life.retentionDays,

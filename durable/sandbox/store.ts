@@ -156,7 +156,7 @@ function current(record: SandboxRecord): SandboxRecord {
   const life = { lease: newLease(0, "stop"), undeleteTo: null, savedGeneration: null } satisfies Partial<Life>;
   const later = {
     ...{ holds: {}, governed: false, createdBy: null, maxTotalCostMicros: null },
-    ...{ origin: null, archive: null, keepPauses: 0, fromStore: false, capture: null },
+    ...{ origin: null, archive: null, keepPauses: 0, fromStore: false, capture: null, volumes: [] },
   };
   return { ...later, ...record, life: { ...life, ...record.life } };
 }

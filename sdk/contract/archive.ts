@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { AccountName } from "./account.ts";
-import { Generation } from "./names.ts";
+import { AttachmentId, Generation } from "./names.ts";
 
 /** Groups the blobs of one sandbox and of all that descends from it: what they share is stored once. */
 export const VaultId = z.string().regex(/^[a-z]+-[0-9a-z]{16,64}$/, "a vault id");
@@ -72,6 +72,10 @@ export const ArchiveStep = z.discriminatedUnion("step", [
     diskOnly: z.boolean(),
     /** Hosts that say the same of themselves can load it. */
     compatibility: z.string(),
+    /** Of a volume: nothing was mounted, or writing stood still; it mounts read-only as it is. */
+    clean: z.boolean().optional(),
+    /** Of a machine: the states of its volumes that belong to this one, stored already. */
+    volumes: z.array(z.object({ attachment: AttachmentId, manifest: BlobId })).optional(),
   }),
   /** All are stored. */
   z.object({ step: z.literal("commit"), generation: Generation, manifest: BlobId }),

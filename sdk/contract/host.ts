@@ -4,7 +4,8 @@ import { AccountName } from "./account.ts";
 import { SavedState } from "./archive.ts";
 import { HostSecrets } from "./host-secrets.ts";
 import { Env, StopReason } from "./sandbox.ts";
-import { Generation, SandboxId, SnapshotId } from "./names.ts";
+import { AttachmentId, BackupId, Generation, SandboxId, SnapshotId } from "./names.ts";
+import { VolumeMode, volumeLimits, VolumePath } from "./volume.ts";
 
 /** Headers between edge and host; inbound ones of these names are dropped at the edge. */
 export const hostHeaders = {
@@ -24,7 +25,7 @@ export const hostPaths = {
   revoke: "/revoke",
   machine: (id: string) => `/machines/${encodeURIComponent(id)}`,
   capture: (id: string) => `/captures/${id}`,
-  act: (id: string, verb: MachineVerb | "capture") => `/machines/${encodeURIComponent(id)}:${verb}`,
+  act: (id: string, verb: MachineVerb | VolumeVerb | "capture") => `/machines/${encodeURIComponent(id)}:${verb}`,
   /** Data routes, `x-rouse-ticket`: anything below goes to the guest agent, or to a guest port. */
   agent: (id: string) => `/m/${encodeURIComponent(id)}/agent`,
   port: (id: string, port: number) => `/m/${encodeURIComponent(id)}/port/${port}`,
@@ -32,6 +33,10 @@ export const hostPaths = {
 
 export const machineVerbs = ["pause", "wake", "boot", "stop", "configure", "settle"] as const;
 export type MachineVerb = (typeof machineVerbs)[number];
+
+/** Also `POST /machines/{id}:{verb}`, answered with `Machine`. */
+export const volumeVerbs = ["plug", "unplug", "grow", "copy"] as const;
+export type VolumeVerb = (typeof volumeVerbs)[number];
 
 /** What makes two machines interchangeable: a golden image exists per shape. */
 export const Shape = z.object({ image: z.string(), vcpu: z.int(), memoryMiB: z.int(), diskMiB: z.int() });
@@ -42,6 +47,19 @@ export type Shape = z.infer<typeof Shape>;
  * after a gap the host refuses it (`misdirected`), as it may have been on its way all the while.
  */
 export const HostSession = z.string().min(1).max(64);
+
+/** A volume of a machine. */
+export const MachineVolume = z.object({
+  attachment: AttachmentId,
+  /** Its place in the machine; a saved state finds it there again. */
+  slot: z.int().min(1).max(volumeLimits.perSandbox),
+  path: VolumePath,
+  mode: VolumeMode,
+  sizeMiB: z.int(),
+  /** What it holds, for a host that has nothing of it. null: an empty volume. */
+  saved: SavedState.nullable(),
+});
+export type MachineVolume = z.infer<typeof MachineVolume>;
 
 /** `PUT /machines/{id}`: clone the golden image of the shape and wake the clone. Idempotent per generation. */
 export const CreateMachine = z.object({
@@ -61,6 +79,7 @@ export const CreateMachine = z.object({
   diskOnly: z.boolean().optional(),
   /** Begin as that copy, which this host holds (`:capture`). */
   capture: SnapshotId.optional(),
+  volumes: z.array(MachineVolume).optional(),
 });
 export type CreateMachine = z.infer<typeof CreateMachine>;
 
@@ -72,6 +91,8 @@ export const RunMachine = z.object({
   session: HostSession.optional(),
   /** The state that the machine sleeps with, for a host that holds it sealed, or no more. */
   saved: SavedState.optional(),
+  /** All that it has; what is not plugged in yet is, once it runs. */
+  volumes: z.array(MachineVolume).optional(),
 });
 export type RunMachine = z.infer<typeof RunMachine>;
 
@@ -88,8 +109,26 @@ export const CaptureMachine = z.object({
   capture: SnapshotId,
   diskOnly: z.boolean(),
   stored: z.boolean(),
+  /** Volumes that are copied in the same instant, each under the id of a backup, and stored before the machine's copy. */
+  volumes: z.array(z.object({ attachment: AttachmentId, backup: BackupId })).optional(),
 });
 export type CaptureMachine = z.infer<typeof CaptureMachine>;
+
+/** `:plug` into a running machine: a disk appears in it and is mounted. */
+export const PlugVolume = z.object({ generation: Generation, volume: MachineVolume });
+export type PlugVolume = z.infer<typeof PlugVolume>;
+
+/** `:unplug`: unmounted, taken out, and stored. Of a machine at rest only when it has no RAM that knows it. */
+export const UnplugVolume = z.object({ generation: Generation, attachment: AttachmentId });
+export type UnplugVolume = z.infer<typeof UnplugVolume>;
+
+/** `:grow` a volume of a running machine, its file system too. */
+export const GrowVolume = z.object({ generation: Generation, attachment: AttachmentId, sizeMiB: z.int() });
+export type GrowVolume = z.infer<typeof GrowVolume>;
+
+/** `:copy` a volume of a machine that runs, whose writing stands still for a moment, or rests; then it is stored. */
+export const CopyVolume = z.object({ generation: Generation, attachment: AttachmentId, backup: BackupId });
+export type CopyVolume = z.infer<typeof CopyVolume>;
 
 /** Answer to `:capture`; null: the machine slept. */
 export const Captured = z.object({ frozenMs: z.number().nullable() });

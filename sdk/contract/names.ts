@@ -106,10 +106,36 @@ export function isSnapshotId(id: string): boolean {
 const BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz";
 
 /** A new snapshot id; made under an Idempotency-Key the same one again. */
-export async function snapshotId(account: string, key: string | null): Promise<string> {
+export function snapshotId(account: string, key: string | null): Promise<string> {
+  return newId("snap", "snapshot", account, key);
+}
+
+export const VolumeId = z.string().regex(/^vol-[0-9a-z]{20}$/, "a volume id such as vol-...");
+export function volumeId(account: string, key: string | null): Promise<string> {
+  return newId("vol", "volume", account, key);
+}
+
+/** Names a volume's stay with one sandbox: the next one has another id, so nothing of an earlier one is taken for it. */
+export const AttachmentId = z.string().regex(/^att-[0-9a-z]{20}$/, "an attachment id such as att-...");
+export function attachmentId(account: string, key: string | null): Promise<string> {
+  return newId("att", "attachment", account, key);
+}
+
+/** Names a copy of a volume of one instant. */
+export const BackupId = z.string().regex(/^bak-[0-9a-z]{20}$/, "a backup id such as bak-...");
+export function backupId(account: string, key: string | null): Promise<string> {
+  return newId("bak", "backup", account, key);
+}
+
+/** Whether a host's folder of that name holds a volume's bytes, not a machine. */
+export function isVolumeCopyId(id: string): boolean {
+  return AttachmentId.safeParse(id).success || BackupId.safeParse(id).success;
+}
+
+async function newId(prefix: string, what: string, account: string, key: string | null): Promise<string> {
   const bytes =
     key === null
       ? crypto.getRandomValues(new Uint8Array(20))
-      : new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(`snapshot\n${account}\n${key}`)));
-  return `snap-${[...bytes.slice(0, 20)].map((byte) => BASE36[byte % 36]).join("")}`;
+      : new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(`${what}\n${account}\n${key}`)));
+  return `${prefix}-${[...bytes.slice(0, 20)].map((byte) => BASE36[byte % 36]).join("")}`;
 }

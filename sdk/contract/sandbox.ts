@@ -1,6 +1,8 @@
 /** The sandbox resource: what a caller may ask for and what every answer holds. */
 import { z } from "zod";
+import { Labels } from "./labels.ts";
 import { SandboxName, SnapshotId } from "./names.ts";
+import { CreateVolumeMounts, VolumeMount } from "./volume.ts";
 
 /** Defaults of a sandbox that does not say otherwise. */
 export const defaults = {
@@ -33,7 +35,6 @@ export const limits = {
   keepPausesMax: 64,
   holdsMax: 32,
   holdSecondsMax: 86_400,
-  labelsMax: 32,
   envMax: 32,
   /** Bytes of all variable names and values together. */
   envBytesMax: 32_768,
@@ -77,12 +78,6 @@ export const stopReasons = [
 /** Why a sandbox left `running` the last time. */
 export const StopReason = z.enum(stopReasons);
 export type StopReason = z.infer<typeof StopReason>;
-
-const LabelKey = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$/, "a label key is 1-63 of A-Z a-z 0-9 . _ / -");
-const LabelValue = z.string().max(256, "a label value has at most 256 characters");
-export const Labels = z
-  .record(LabelKey, LabelValue)
-  .refine((labels) => Object.keys(labels).length <= limits.labelsMax, `at most ${limits.labelsMax} labels`);
 
 export const EnvName = z
   .string()
@@ -157,6 +152,11 @@ export const CreateSandbox = z
     /** It runs on until it is stopped: no idle pause unless `idlePauseSeconds` says so. */
     persistent: z.boolean().optional(),
     keepPauses: KeepPauses.optional(),
+    volumes: CreateVolumeMounts.optional(),
+  })
+  .refine((body) => !body.volumes?.length || body.snapshot === undefined, {
+    message: "volumes or snapshot, not both: a snapshot brings copies of its own; attach others then",
+    path: ["volumes"],
   })
   .refine((body) => body.snapshot === undefined || body.image === undefined, {
     message: "snapshot or image, not both",
@@ -323,6 +323,7 @@ export const Sandbox = z
     autoWake: z.boolean(),
     persistent: z.boolean(),
     keepPauses: z.int().optional(),
+    volumes: z.array(VolumeMount).optional(),
     access: Access,
     /** The named URL of the default port. */
     url: z.string(),

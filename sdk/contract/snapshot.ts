@@ -1,6 +1,7 @@
 /** Snapshots, forks and points of a sandbox's history: what a caller may ask for and what every answer holds. */
 import { z } from "zod";
-import { Labels, limits, Sandbox } from "./sandbox.ts";
+import { Labels } from "./labels.ts";
+import { limits, Sandbox } from "./sandbox.ts";
 import { SandboxName, SnapshotId } from "./names.ts";
 
 export const snapshotLimits = {

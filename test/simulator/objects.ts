@@ -247,6 +247,7 @@ export class Objects {
       origin: null,
       fromStore: false,
       capture: null,
+      volumes: [],
       host: id === undefined ? null : { id, url: `https://${id}` },
       life,
     } as unknown as SandboxRecord;
