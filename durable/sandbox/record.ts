@@ -16,7 +16,7 @@ import { iso, isoOrNull } from "../time.ts";
 import type { HostAddress } from "./host-client.ts";
 import type { Origin } from "../snapshots/record.ts";
 import { archiveFrom, durabilityOf, newArchive, type Archive } from "./archive.ts";
-import type { HeldVolume } from "./volumes.ts";
+import type { HeldVolume } from "./held-volume.ts";
 import { activeHolds, type Holds } from "./holds.ts";
 import { newLease } from "./lease.ts";
 import type { Life } from "./life.ts";

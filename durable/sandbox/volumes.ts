@@ -1,16 +1,10 @@
 /** The volumes of a sandbox: plugged in and out, copied, grown. Whose they are is for the account's volumes to say. */
 import type { CreateVolumeMount } from "../../sdk/contract/volume.ts";
 import { refuse, type Result } from "../result.ts";
-import type { AttachedVolume } from "../volumes/api.ts";
 import type { Change } from "./api.ts";
 import type { Engine } from "./engine.ts";
 import type { HostClient } from "./host-client.ts";
 import type { SandboxRecord } from "./record.ts";
-
-/** A volume, and its place in the machine. */
-export interface HeldVolume extends AttachedVolume {
-  readonly slot: number;
-}
 
 export class Volumes {
   readonly #engine: Engine;

@@ -17,6 +17,7 @@ import type {
 import type { Once } from "../account/api.ts";
 import type { Result } from "../result.ts";
 import type { ArchiveAnswer } from "../sandbox/api.ts";
+import type { HeldVolume } from "../sandbox/held-volume.ts";
 
 /** A sandbox that wants volumes. */
 export interface AttachAsk {
@@ -29,19 +30,8 @@ export interface AttachAsk {
   }[];
 }
 
-/** A volume that a sandbox holds, as that one remembers it. */
-export interface AttachedVolume {
-  readonly attachment: string;
-  readonly volumeId: string;
-  readonly mode: VolumeMode;
-  readonly path: string;
-  readonly sizeMiB: number;
-  readonly vault: string;
-  /** `ManifestKey` of all manifests of the volume. */
-  readonly key: string;
-  /** What it begins with; null: an empty volume. */
-  readonly manifest: string | null;
-}
+/** A volume as it is given to a sandbox. */
+export type AttachedVolume = Omit<HeldVolume, "slot">;
 
 export interface DetachAsk {
   readonly sandboxId: string;
