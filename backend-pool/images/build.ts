@@ -1,6 +1,6 @@
 /** Recipe -> base disk, kernel and the files PID 1 needs; kept in a cache by content key. */
 import { mkdir, readFile, readdir, rename, rm, writeFile, copyFile, chmod } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildGuestAgent } from "../guest/build.ts";
 import { exists } from "../paths.ts";
@@ -12,6 +12,11 @@ import { removeLeftovers, removeTree } from "./leftovers.ts";
 /** Kernel modules the root disk, the network and the wire need, in loading order. */
 const MODULES = ["virtio_blk", "failover", "net_failover", "virtio_net"];
 const rootfs = fileURLToPath(new URL("rootfs/", import.meta.url));
+/** PID 1 of the guest, and what the host runs beside it; compiled by the image's own compiler. */
+const INIT = ["rouse-init.h", "rouse-init.c", "rouse-connections.c", "rouse-volumes.c"].map((name) =>
+  join(rootfs, name),
+);
+const RAM_COPY = fileURLToPath(new URL("../native/ram-copy.c", import.meta.url));
 const repository = fileURLToPath(new URL("../../", import.meta.url));
 
 /** A built image: everything but a shape's saved state. */
@@ -24,6 +29,8 @@ export interface Image {
   readonly disk: string;
   readonly kernel: string;
   readonly initrd: string;
+  /** A program of the host (`native/ram-copy.c`); images of earlier versions and of other hosts have none. */
+  readonly ramCopy?: string;
 }
 
 /**
@@ -31,9 +38,9 @@ export interface Image {
  * alone takes a second, because it rides in the initramfs.
  */
 export async function buildImage(recipe: Recipe, cacheDir: string, progress: Progress): Promise<Image> {
-  const init = await readFile(join(rootfs, "rouse-init.c"));
+  const native = await Promise.all([...INIT, RAM_COPY].map((path) => readFile(path)));
   const node = process.execPath;
-  const key = contentKey(recipe, init, process.version, "layout 1");
+  const key = contentKey(recipe, ...native, process.version, "layout 2");
   const dir = join(cacheDir, "base", `${recipe.name}-${key}`);
   await mkdir(join(cacheDir, "base"), { recursive: true });
   await Promise.all(["", "base", "golden"].map((folder) => removeLeftovers(join(cacheDir, folder))));
@@ -50,6 +57,7 @@ export async function buildImage(recipe: Recipe, cacheDir: string, progress: Pro
     disk: join(dir, "disk.ext4"),
     kernel: join(dir, "vmlinuz"),
     initrd: boot.initrd,
+    ramCopy: join(dir, "ram-copy"),
   };
 }
 
@@ -69,12 +77,13 @@ async function buildDisk(recipe: Recipe, dir: string, node: string, under: (part
     await copyFile(node, join(root, "usr/local/bin/node"));
     await chmod(join(root, "usr/local/bin/node"), 0o755);
     await installNpm(root);
-    await copyFile(join(rootfs, "rouse-init.c"), join(root, "tmp/rouse-init.c"));
+    for (const path of [...INIT, RAM_COPY]) await copyFile(path, join(root, "tmp", basename(path)));
     await mkdir(join(root, "usr/lib/rouse"), { recursive: true });
-    const compile = "gcc -O2 -static -s -pthread -o /usr/lib/rouse/rouse-init /tmp/rouse-init.c";
-    for (const command of [compile, ...recipe.commands]) {
-      await run("chroot", [root, "/bin/sh", "-ec", command]);
-    }
+    const inside = (command: string) => run("chroot", [root, "/bin/sh", "-ec", command]);
+    const compile = "gcc -O2 -static -s -pthread -o";
+    await inside(`cd /tmp && ${compile} /usr/lib/rouse/rouse-init rouse-*.c && ${compile} ram-copy ram-copy.c`);
+    await copyFile(join(root, "tmp/ram-copy"), join(part, "ram-copy"));
+    for (const command of recipe.commands) await inside(command);
     const kernel = (await readdir(join(root, "usr/lib/modules")))[0];
     if (!kernel) throw new Error("the image has no kernel");
     await copyFile(join(root, "boot", `vmlinuz-${kernel}`), join(part, "vmlinuz"));

@@ -1,6 +1,5 @@
 /** The few calls the host itself makes to a guest agent. */
 import { request } from "node:http";
-import { AGENT_PORT } from "../../sdk/contract/guest-limits.ts";
 import { GuestFacts } from "../../sdk/contract/guest.ts";
 import type { Endpoint } from "./driver.ts";
 
@@ -12,15 +11,6 @@ export async function agentFacts(at: Endpoint, limitMs = 10_000): Promise<GuestF
 /** What processes are given from now on. */
 export async function configureAgent(at: Endpoint, env: Record<string, string>, limitMs = 30_000): Promise<void> {
   await call(at, "PUT", "/configure", { env }, limitMs);
-}
-
-/**
- * End what the guest takes for connections with its host (10.0.2.2): of a copy of a machine, all of them were its
- * source's. The agent's own port carries this call.
- */
-export async function endConnections(at: Endpoint, limitMs = 10_000): Promise<void> {
-  const command = `sudo -n ss -K state connected dst 10.0.2.2 and not sport = :${AGENT_PORT}`;
-  await call(at, "POST", "/exec", { command }, limitMs);
 }
 
 /** Let the agent take the paths of first requests, so that clones of its machine find them warm. */

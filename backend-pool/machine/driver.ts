@@ -7,6 +7,8 @@ import type { Stats } from "./stats.ts";
 /** What a run of a machine is told about itself before anything else happens in it. */
 export interface Identity {
   readonly hostname: string;
+  /** The first run of this machine: what it is made from may have had the same name. */
+  readonly isNew?: boolean;
 }
 
 /** A machine whose virtual CPUs run. */

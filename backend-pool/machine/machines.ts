@@ -99,10 +99,9 @@ export class Machines extends MachineRuns {
         if (saved) await this.#bring(id, saved, request.shape, diskOnly);
         else if (capture) await this.driver.createFrom(capture, id);
         else await this.driver.create(id, request.shape);
-        held.run = await this.#run(held, diskOnly);
+        // One that was moved is who it was.
+        held.run = await this.#run(held, diskOnly, saved === undefined || request.generation === 1);
         await this.configureRun(held, request.env, !saved && !capture);
-        // Not of one that was moved: its connections ended when it fell asleep.
-        if ((saved && request.generation === 1) || capture) await this.endConnections(held);
       } catch (fault) {
         await this.driver.destroy(id).catch(() => undefined);
         this.drop(held);
@@ -143,7 +142,7 @@ export class Machines extends MachineRuns {
       await this.saved?.bringBack(id, request.saved, true);
       this.noteBegin(held, request, { memoryRestored: false, savedGeneration: null });
       try {
-        held.run = await this.#run(held, true);
+        held.run = await this.#run(held, true, false);
         await this.configureRun(held, request.env, true);
       } catch (fault) {
         const savedGeneration = request.generation;
@@ -246,10 +245,10 @@ export class Machines extends MachineRuns {
     await this.saved.bringBack(id, saved, diskOnly);
   }
 
-  async #run({ row }: Held, diskOnly: boolean): Promise<Woken> {
+  async #run({ row }: Held, diskOnly: boolean, isNew: boolean): Promise<Woken> {
     const { id, hostname } = row;
-    if (!diskOnly) return this.driver.wake(id, { hostname });
-    await this.driver.boot(id, { hostname });
+    if (!diskOnly) return this.driver.wake(id, { hostname, isNew });
+    await this.driver.boot(id, { hostname, isNew });
     return { ready: Promise.resolve() };
   }
 

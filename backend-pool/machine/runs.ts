@@ -5,7 +5,7 @@ import { AGENT_PORT } from "../../sdk/contract/guest-limits.ts";
 import type { RunMachine, SleepDepth } from "../../sdk/contract/host.ts";
 import type { StopReason } from "../../sdk/contract/sandbox.ts";
 import type { Journal, JournalRow } from "../store/journal.ts";
-import { configureAgent, endConnections } from "./agent-client.ts";
+import { configureAgent } from "./agent-client.ts";
 import { MachineBook } from "./book.ts";
 import type { Captures } from "./captures.ts";
 import type { Driver, Woken } from "./driver.ts";
@@ -214,13 +214,6 @@ export abstract class MachineRuns extends MachineBook {
       await configureAgent(await this.driver.endpoint(held.row.id, AGENT_PORT), env);
     }
     held.env = digest;
-  }
-
-  /** A copy has nobody at the other end of its source's connections. A guest that can't end them finds out by itself. */
-  protected async endConnections(held: Held): Promise<void> {
-    await held.run.ready;
-    const at = await this.driver.endpoint(held.row.id, AGENT_PORT);
-    await endConnections(at).catch(() => undefined);
   }
 
   protected scheduleSettle(held: Held): void {

@@ -4,14 +4,23 @@
  * and whatever code runs first there pays for being cold.
  *
  * Host to guest, one line each; the answer is "ok SEQ" or "ok SEQ VALUES":
- *   wake SEQ UNIX_NS HOSTNAME MACHINE_ID BOOT_ID ENTROPY   set clock, identity and random numbers (hex)
+ *   wake SEQ UNIX_NS HOSTNAME MACHINE_ID BOOT_ID ENTROPY [new]
+ *                       set clock, identity and random numbers (hex). A machine whose host name is another one, or that
+ *                       is said to be "new", is a copy: connections with the host, which were its source's, end first
  *   sync SEQ                                               flush file systems
  *   cpu SEQ                                                busy clock ticks since boot, all CPUs
  *   port SEQ PORT                                          1: listens where loopback reaches; 2: elsewhere; 0: no
- *   off SEQ                                                flush and power off
+ *   off SEQ                                                flush, freeze volumes, and power off
+ * Volumes: disks with the serial "rouse-volume-SLOT". The value is 0 or an errno; answers come in any order:
+ *   mount SEQ SLOT rw|ro PATH_HEX                          wait for the disk, make the folder, mount; twice is once
+ *   unmount SEQ SLOT                                       from everywhere
+ *   grow SEQ SLOT                                          file system to the size of the disk; value: exit status
+ *   freeze SEQ SLOT                                        file system whole on the disk, until "thaw" or for 30 s
+ *   thaw SEQ SLOT
  * Guest to host, unasked: "up" once boot.sh is done.
  */
 #define _GNU_SOURCE
+#include "rouse-init.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -33,24 +42,27 @@
 #include <unistd.h>
 
 #define WIRE_NAME "rouse.wire"
-#define LINE_MAX_BYTES 1024
+#define LINE_MAX_BYTES 12288 /* a path of 4096 bytes, in hex, and some */
 #define SEQ_BYTES 32
+#define AGENT_PORT 10800
 
 static int wire = -1;
 static pid_t agent = 0;
 static int sync_asked[2]; /* pipe of numbers to answer */
 
+/* Whole lines, whichever threads have something to say. */
 static void say(const char *text) {
+  static pthread_mutex_t lines = PTHREAD_MUTEX_INITIALIZER;
   size_t left = strlen(text);
+  pthread_mutex_lock(&lines);
   while (left > 0) {
     ssize_t n = write(wire, text, left);
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      return; /* nobody listens; the host asks again */
-    }
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) break; /* nobody listens; the host asks again */
     text += n;
     left -= (size_t)n;
   }
+  pthread_mutex_unlock(&lines);
 }
 
 static void ok(const char *seq, const char *values) {
@@ -97,10 +109,11 @@ static void identify_boot(const char *hex) {
 }
 
 /* sethostname(2) takes no name the label rules would refuse; /etc files follow only when the name is new. */
-static void identify(const char *hostname, const char *machine_id, const char *boot) {
+static void identify(const char *hostname, const char *machine_id, const char *boot, int is_new) {
   char now[256] = "";
   gethostname(now, sizeof now - 1);
-  if (strcmp(now, hostname) == 0) return;
+  if (!is_new && strcmp(now, hostname) == 0) return;
+  end_connections(AGENT_PORT); /* before the first packet of this machine's own can come */
   sethostname(hostname, strlen(hostname));
   char text[512];
   snprintf(text, sizeof text, "%s\n", hostname);
@@ -114,14 +127,14 @@ static void identify(const char *hostname, const char *machine_id, const char *b
 }
 
 static void on_wake(char *seq, char *rest) {
-  char hostname[128], machine_id[64], boot[64], entropy[132];
+  char hostname[128], machine_id[64], boot[64], entropy[132], word[8] = "";
   long long ns;
-  if (sscanf(rest, "%lld %127s %63s %63s %131s", &ns, hostname, machine_id, boot, entropy) != 5) return;
+  if (sscanf(rest, "%lld %127s %63s %63s %131s %7s", &ns, hostname, machine_id, boot, entropy, word) < 5) return;
   if (strlen(boot) < 32) return;
   struct timespec clock = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
   clock_settime(CLOCK_REALTIME, &clock);
   seed(entropy);
-  identify(hostname, machine_id, boot);
+  identify(hostname, machine_id, boot, strcmp(word, "new") == 0);
   ok(seq, NULL);
 }
 
@@ -190,6 +203,62 @@ static void on_sync(const char *seq) {
   }
 }
 
+struct volume_work {
+  char seq[SEQ_BYTES], line[8];
+  int slot, read_only;
+  char path[]; /* of a mount */
+};
+
+/* Disks may be late and file systems busy, and PID 1 must not wait for them. */
+static void *volume_thread(void *given) {
+  struct volume_work *work = given;
+  unsigned int run = 0;
+  int is_freeze = strcmp(work->line, "freeze") == 0, value = EINVAL;
+  if (is_freeze) value = volume_freeze(work->slot, &run);
+  else if (strcmp(work->line, "thaw") == 0) value = volume_thaw(work->slot);
+  else if (strcmp(work->line, "mount") == 0) value = volume_mount(work->slot, work->read_only, work->path);
+  else if (strcmp(work->line, "unmount") == 0) value = volume_unmount(work->slot);
+  else if (strcmp(work->line, "grow") == 0) value = volume_grow(work->slot);
+  char text[16];
+  snprintf(text, sizeof text, "%d", value);
+  ok(work->seq, text);
+  if (is_freeze) volume_thaw_later(work->slot, run);
+  free(work);
+  return NULL;
+}
+
+static void on_volume(const char *line, const char *seq, const char *rest) {
+  int slot = 0, at = 0;
+  char mode[4] = "rw";
+  size_t room = strlen(rest) + 1;
+  struct volume_work *work = calloc(1, sizeof *work + room);
+  pthread_t thread;
+  if (!work) return;
+  int fields = sscanf(rest, "%d %3s %n", &slot, mode, &at);
+  snprintf(work->seq, sizeof work->seq, "%s", seq);
+  snprintf(work->line, sizeof work->line, "%.7s", line);
+  work->slot = slot;
+  work->read_only = strcmp(mode, "ro") == 0;
+  unsigned int byte;
+  if (fields == 2)
+    for (char *to = work->path; sscanf(rest + at, "%2x", &byte) == 1 && byte != 0; at += 2) *to++ = (char)byte;
+  if (slot >= 1 && slot <= SLOTS && pthread_create(&thread, NULL, volume_thread, work) == 0) {
+    pthread_detach(thread);
+    return;
+  }
+  ok(seq, slot >= 1 && slot <= SLOTS ? "11" : "22"); /* EAGAIN, EINVAL */
+  free(work);
+}
+
+static void off(const char *seq) {
+  unsigned int run;
+  sync();
+  for (int slot = 1; slot <= SLOTS; slot++) volume_freeze(slot, &run);
+  ok(seq, NULL);
+  usleep(20000);
+  reboot(RB_POWER_OFF);
+}
+
 static void on_line(char *line) {
   char *seq = strchr(line, ' ');
   if (!seq) return;
@@ -203,12 +272,8 @@ static void on_line(char *line) {
   else if (strcmp(line, "sync") == 0) on_sync(seq);
   else if (strcmp(line, "cpu") == 0) on_cpu(seq);
   else if (strcmp(line, "port") == 0) on_port(seq, rest);
-  else if (strcmp(line, "off") == 0) {
-    sync();
-    ok(seq, NULL);
-    usleep(20000);
-    reboot(RB_POWER_OFF);
-  }
+  else if (strcmp(line, "off") == 0) off(seq);
+  else on_volume(line, seq, rest);
 }
 
 static pid_t start(char *const argv[]) {
@@ -222,6 +287,41 @@ static pid_t start(char *const argv[]) {
     _exit(127);
   }
   return pid;
+}
+
+/* Programs that a thread waits for: PID 1's loop reaps everything, and tells. */
+static pthread_mutex_t children_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t children_ended = PTHREAD_COND_INITIALIZER;
+static struct child {
+  pid_t pid;
+  int status, ended;
+} children[SLOTS * 2];
+
+int run_program(char *const argv[]) {
+  int status = 127 << 8;
+  pthread_mutex_lock(&children_lock);
+  struct child *child = children, *end = children + SLOTS * 2;
+  while (child < end && child->pid != 0) child++;
+  pid_t pid = child < end ? start(argv) : -1;
+  if (pid > 0) {
+    *child = (struct child){.pid = pid};
+    while (!child->ended) pthread_cond_wait(&children_ended, &children_lock);
+    status = child->status;
+    child->pid = 0;
+  }
+  pthread_mutex_unlock(&children_lock);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void note_end(pid_t pid, int status) {
+  pthread_mutex_lock(&children_lock);
+  for (struct child *child = children; child < children + SLOTS * 2; child++) {
+    if (child->pid != pid) continue;
+    child->status = status;
+    child->ended = 1;
+    pthread_cond_broadcast(&children_ended);
+  }
+  pthread_mutex_unlock(&children_lock);
 }
 
 static void start_agent(void) {
@@ -253,6 +353,7 @@ static void reap(void) {
   int status;
   pid_t pid;
   while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    note_end(pid, status);
     if (pid == agent) {
       usleep(200000); /* an agent that dies at once must not spin */
       start_agent();

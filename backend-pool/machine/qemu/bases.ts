@@ -15,6 +15,7 @@ import type { Sealer } from "../../archive/sealer.ts";
 import { exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import type { Progress } from "../../progress.ts";
+import { SLOTS_BEFORE } from "./command.ts";
 import { DEVICE_STATE, DISK, FACTS, RAM, type Golden, type GoldenState } from "./golden.ts";
 
 const BaseFacts = z.object({
@@ -23,6 +24,7 @@ const BaseFacts = z.object({
   name: z.string().regex(/^[A-Za-z0-9._-]+$/),
   shape: Shape,
   image: z.object({ name: z.string(), key: z.string(), bootKey: z.string() }),
+  slots: z.int().default(SLOTS_BEFORE),
 });
 
 export interface BasesOptions {
@@ -68,7 +70,7 @@ export class Bases {
     await running;
   }
 
-  async #publish({ id, dir, shape, image }: GoldenState, signal: AbortSignal): Promise<void> {
+  async #publish({ id, dir, shape, image, slots }: GoldenState, signal: AbortSignal): Promise<void> {
     const { edge, blobs, sealer } = this.#options;
     const permit = await edge.beginBase(id);
     if (!permit) return;
@@ -79,7 +81,7 @@ export class Bases {
     try {
       const part = (name: string, path: string) => ({ name, path, unit: FILE_UNIT, base: null }) as const;
       const { name, key, bootKey } = image;
-      const facts: z.infer<typeof BaseFacts> = { id, name: basename(dir), shape, image: { name, key, bootKey } };
+      const facts: z.infer<typeof BaseFacts> = { id, name: basename(dir), shape, slots, image: { name, key, bootKey } };
       const sealed = await sealer.seal(
         {
           parts: [
@@ -132,7 +134,7 @@ export class Bases {
       fetch: (blob, signal) => store.get(saved.vault, blob, signal),
     });
     await run("qemu-img", ["rebase", "-u", "-f", "qcow2", "-F", "raw", "-b", image.disk, join(part, DISK)]);
-    const state = { id, shape: facts.shape, image: { ...facts.image, ...image } };
+    const state = { id, shape: facts.shape, image: { ...facts.image, ...image }, slots: facts.slots };
     await writeFile(join(part, FACTS), JSON.stringify(state), { mode: 0o600 });
     // The image first: a golden state without it would be of no use.
     if (!(await exists(image.disk))) await rename(imagePart, imageDir);

@@ -16,6 +16,10 @@ export const CPU_MODEL = "Nehalem";
 /** Translation buffer of software emulation, MiB; it is memory that no file backs. */
 const TCG_BUFFER_MIB = 128;
 
+/** Where volumes are plugged in. Machines of golden states that were made before there were four have two. */
+export const SLOTS = 4;
+export const SLOTS_BEFORE = 2;
+
 export interface MachineFiles {
   readonly ram: string;
   readonly disk: string;
@@ -30,6 +34,7 @@ export function qemuArguments(
   accelerator: Accelerator,
   files: MachineFiles,
   incoming: boolean,
+  slots: number = SLOTS,
 ): string[] {
   const accel = accelerator.kind === "kvm" ? "kvm" : `tcg,thread=multi,tb-size=${TCG_BUFFER_MIB}`;
   return [
@@ -53,7 +58,7 @@ export function qemuArguments(
     ...["-chardev", `socket,id=wire,path=${escape(files.wire)},server=on,wait=off`],
     ...["-device", "virtserialport,chardev=wire,name=rouse.wire"],
     ...["-device", "vmgenid,guid=auto", "-device", "virtio-balloon-pci,free-page-reporting=on"],
-    ...["-device", "pcie-root-port,id=slot1,chassis=1", "-device", "pcie-root-port,id=slot2,chassis=2"],
+    ...Array.from({ length: slots }, (_, n) => ["-device", `pcie-root-port,id=slot${n + 1},chassis=${n + 1}`]).flat(),
     ...["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"],
     ...["-qmp", `unix:${escape(files.qmp)},server=on,wait=off`],
     ...(incoming ? ["-incoming", "defer"] : []),

@@ -11,7 +11,7 @@ import { run } from "../../process.ts";
 import { agentAnswers } from "../agent-client.ts";
 import type { Actual, Driver, Endpoint, Identity, Listening, Sleepers, Woken } from "../driver.ts";
 import type { Stats } from "../stats.ts";
-import { CPU_MODEL, MACHINE_TYPE, qemuArguments, type Accelerator } from "./command.ts";
+import { CPU_MODEL, MACHINE_TYPE, qemuArguments, SLOTS, SLOTS_BEFORE, type Accelerator } from "./command.ts";
 import { DEVICE_STATE, DISK, Golden, GOLDEN, RAM, vmPaths, type GoldenOptions } from "./golden.ts";
 import { MADE, SleepFiles } from "./sleep-files.ts";
 import { isFrozen, signalQemu, Vm, type VmPaths } from "./vm.ts";
@@ -32,6 +32,7 @@ interface Made {
   readonly dir: string;
   readonly paths: VmPaths;
   readonly image: Image;
+  readonly slots: number;
 }
 
 export class QemuDriver implements Driver {
@@ -83,7 +84,7 @@ export class QemuDriver implements Driver {
     await rm(dir, { recursive: true, force: true });
     await this.#golden.clone(shape, dir);
     // Written last: a folder without it is half made, and the next try makes it anew.
-    const made = { shape, image: this.#image };
+    const made = { shape, image: this.#image, slots: SLOTS };
     await writeFile(join(dir, MADE), JSON.stringify(made), { mode: 0o600 });
   }
 
@@ -183,7 +184,9 @@ export class QemuDriver implements Driver {
         if (diskOnly) await rm(join(part, DEVICE_STATE));
       }
       await copyFile(join(made.dir, GOLDEN), join(part, GOLDEN));
-      await writeFile(join(part, MADE), JSON.stringify({ shape: made.shape, image: made.image }), { mode: 0o600 });
+      await writeFile(join(part, MADE), JSON.stringify({ shape: made.shape, image: made.image, slots: made.slots }), {
+        mode: 0o600,
+      });
       await rename(part, dir);
     } catch (fault) {
       await rm(part, { recursive: true, force: true });
@@ -384,8 +387,9 @@ export class QemuDriver implements Driver {
       throw new RouseFailure("not_found", "The machine is not on this host.", { cause: fault });
     });
     // This file is the host's own; only the shape's form may change between versions.
-    const json = JSON.parse(file) as { shape: unknown; image: Image };
-    const made: Made = { shape: Shape.parse(json.shape), image: json.image, dir, paths: this.#vmPaths(id) };
+    const json = JSON.parse(file) as { shape: unknown; image: Image; slots?: number };
+    const { image, slots = SLOTS_BEFORE } = json;
+    const made: Made = { shape: Shape.parse(json.shape), image, slots, dir, paths: this.#vmPaths(id) };
     this.#made.set(id, made);
     return made;
   }
@@ -400,7 +404,7 @@ export class QemuDriver implements Driver {
       kernel: image.kernel,
       initrd: image.initrd,
     };
-    const vm = await Vm.start(qemuArguments(made.shape, this.#chosen, files, incoming), made.paths);
+    const vm = await Vm.start(qemuArguments(made.shape, this.#chosen, files, incoming, made.slots), made.paths);
     this.#watch(id, vm);
     return vm;
   }

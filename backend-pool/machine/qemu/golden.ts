@@ -15,7 +15,7 @@ import { exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import type { Progress } from "../../progress.ts";
 import { agentFacts, warmUpAgent } from "../agent-client.ts";
-import { CPU_MODEL, MACHINE_TYPE, qemuArguments, type Accelerator } from "./command.ts";
+import { CPU_MODEL, MACHINE_TYPE, qemuArguments, SLOTS, SLOTS_BEFORE, type Accelerator } from "./command.ts";
 import { Vm, type VmPaths } from "./vm.ts";
 
 export const RAM = "ram";
@@ -33,7 +33,11 @@ export interface GoldenState {
   readonly dir: string;
   readonly shape: Shape;
   readonly image: Image;
+  readonly slots: number;
 }
+
+/** As it is written; one of an earlier version does not say how many slots it has. */
+type Noted = Omit<GoldenState, "dir" | "slots"> & { readonly slots?: number };
 
 /** Emulated boot of the default shape takes about a minute, the interpreter's preload included. */
 const BOOT_LIMIT_MS = 600_000;
@@ -81,7 +85,8 @@ export class Golden {
     const known = this.#states.get(dir);
     if (known) return known;
     // This file is the host's own.
-    const state = { dir, ...(JSON.parse(await readFile(join(dir, FACTS), "utf8")) as Omit<GoldenState, "dir">) };
+    const { slots = SLOTS_BEFORE, ...facts } = JSON.parse(await readFile(join(dir, FACTS), "utf8")) as Noted;
+    const state = { ...facts, slots, dir };
     this.#states.set(dir, state);
     return state;
   }
@@ -133,7 +138,7 @@ export class Golden {
 
   #key(shape: Shape): string {
     // A state loads only where all of this is the same.
-    return contentKey(this.#image.bootKey, shape, MACHINE_TYPE, CPU_MODEL, this.#accelerator.kind, "arguments 2");
+    return contentKey(this.#image.bootKey, shape, MACHINE_TYPE, CPU_MODEL, this.#accelerator.kind, "arguments 3");
   }
 
   #spareDir(golden: string): string {
@@ -197,7 +202,7 @@ export class Golden {
       await warmUpAgent(agent, BOOT_LIMIT_MS);
       for (let i = 0; i < 3; i++) await vm.wire.cpuTicks();
       await vm.wire.sync(60_000);
-      const facts = { id: randomBytes(16).toString("hex"), shape, image: this.#image };
+      const facts = { id: randomBytes(16).toString("hex"), shape, image: this.#image, slots: SLOTS };
       await writeFile(join(part, FACTS), JSON.stringify(facts), { mode: 0o600 });
       await vm.save(join(part, DEVICE_STATE));
       await vm.quit();

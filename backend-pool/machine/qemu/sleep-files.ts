@@ -195,7 +195,9 @@ export class SleepFiles {
     await writeFile(join(dir, GOLDEN), golden.dir, { mode: 0o600 });
     const nothing = { generation: 0, blobs: [], logicalBytes: 0, ownedBytes: 0 };
     await this.#write(id, { ...nothing, manifest, diskOnly, step: "stored", shed: true, hasMemory: !diskOnly });
-    await writeFile(join(dir, MADE), JSON.stringify({ shape, image: golden.image }), { mode: 0o600 });
+    await writeFile(join(dir, MADE), JSON.stringify({ shape, image: golden.image, slots: golden.slots }), {
+      mode: 0o600,
+    });
   }
 
   /**

@@ -50,6 +50,7 @@ export class Wire {
       randomBytes(16).toString("hex"),
       randomBytes(16).toString("hex"),
       randomBytes(48).toString("hex"),
+      ...(identity.isNew === true ? ["new"] : []),
     ];
     await this.#ask(`wake SEQ ${fields.join(" ")}`, limitMs);
   }
@@ -71,8 +72,36 @@ export class Wire {
     return answer === "1" ? "reachable" : answer === "2" ? "elsewhere" : "no";
   }
 
+  /** Mount the volume of a slot at an absolute path. Like all of volumes, answers 0 or an errno of the guest. */
+  mount(slot: number, mode: "rw" | "ro", path: string, limitMs: number): Promise<number> {
+    return this.#askNumber(`mount SEQ ${slot} ${mode} ${Buffer.from(path).toString("hex")}`, limitMs);
+  }
+
+  /** 16 (EBUSY): a program uses it. */
+  unmount(slot: number, limitMs: number): Promise<number> {
+    return this.#askNumber(`unmount SEQ ${slot}`, limitMs);
+  }
+
+  /** Make the file system as large as its disk has become; answers the exit status of the program that does it. */
+  grow(slot: number, limitMs: number): Promise<number> {
+    return this.#askNumber(`grow SEQ ${slot}`, limitMs);
+  }
+
+  /** From then on the volume's file system is whole on its disk, until `thaw`, or for 30 s. */
+  freeze(slot: number, limitMs: number): Promise<number> {
+    return this.#askNumber(`freeze SEQ ${slot}`, limitMs);
+  }
+
+  thaw(slot: number, limitMs: number): Promise<number> {
+    return this.#askNumber(`thaw SEQ ${slot}`, limitMs);
+  }
+
   close(): void {
     this.#socket.destroy();
+  }
+
+  async #askNumber(line: string, limitMs: number): Promise<number> {
+    return Number(await this.#ask(line, limitMs));
   }
 
   #ask(line: string, limitMs: number): Promise<string> {
