@@ -1,9 +1,9 @@
 /** Real machines: QEMU guests whose RAM is a file, so that a pause moves only the state of devices. */
-import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { RouseFailure } from "../../../sdk/contract/errors.ts";
 import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
-import { Shape, type SleepDepth } from "../../../sdk/contract/host.ts";
+import type { Shape, SleepDepth } from "../../../sdk/contract/host.ts";
 import type { Image } from "../../images/build.ts";
 import { isSnapshotId } from "../../../sdk/contract/names.ts";
 import { allocatedBytes, exists } from "../../paths.ts";
@@ -11,9 +11,11 @@ import { run } from "../../process.ts";
 import { agentAnswers } from "../agent-client.ts";
 import type { Actual, Driver, Endpoint, Identity, Listening, Sleepers, Woken } from "../driver.ts";
 import type { Stats } from "../stats.ts";
-import { CPU_MODEL, MACHINE_TYPE, qemuArguments, SLOTS, SLOTS_BEFORE, type Accelerator } from "./command.ts";
-import { DEVICE_STATE, DISK, Golden, GOLDEN, RAM, vmPaths, type GoldenOptions } from "./golden.ts";
-import { MADE, SleepFiles } from "./sleep-files.ts";
+import { CPU_MODEL, MACHINE_TYPE, qemuArguments, SLOTS, type Accelerator } from "./command.ts";
+import { Copies } from "./copies.ts";
+import { DEVICE_STATE, DISK, Golden, RAM, vmPaths, type GoldenOptions } from "./golden.ts";
+import { MADE, readMade, writeMade, type Made } from "./made.ts";
+import { SleepFiles } from "./sleep-files.ts";
 import { isFrozen, signalQemu, Vm, type VmPaths } from "./vm.ts";
 
 export interface QemuOptions extends GoldenOptions {
@@ -26,15 +28,6 @@ const WAKE_LIMIT_MS = 30_000;
 const BOOT_LIMIT_MS = 180_000;
 const POWER_OFF_LIMIT_MS = 15_000;
 
-/** What a machine is made of; written once, beside its disk. */
-interface Made {
-  readonly shape: Shape;
-  readonly dir: string;
-  readonly paths: VmPaths;
-  readonly image: Image;
-  readonly slots: number;
-}
-
 export class QemuDriver implements Driver {
   readonly accelerator: "kvm" | "tcg";
   readonly acceleratorReason: string;
@@ -46,6 +39,7 @@ export class QemuDriver implements Driver {
   readonly #options: QemuOptions;
   readonly #chosen: Accelerator;
   readonly #golden: Golden;
+  readonly #copies: Copies;
   readonly #vms = new Map<string, Vm>();
   readonly #made = new Map<string, Made>();
   /** Guest ports that were used in a machine's runs: forwarded again at once when it wakes. */
@@ -63,6 +57,7 @@ export class QemuDriver implements Driver {
     this.images = [image.name];
     this.compatibility = `${MACHINE_TYPE}/${CPU_MODEL}/${accelerator.kind}`;
     this.#golden = new Golden(image, accelerator, options);
+    this.#copies = new Copies(options.machinesDir);
     const files = new SleepFiles((id) => this.#dir(id), this.#golden, this.compatibility);
     this.sleepers = { files, golden: this.#golden };
   }
@@ -84,8 +79,7 @@ export class QemuDriver implements Driver {
     await rm(dir, { recursive: true, force: true });
     await this.#golden.clone(shape, dir);
     // Written last: a folder without it is half made, and the next try makes it anew.
-    const made = { shape, image: this.#image, slots: SLOTS };
-    await writeFile(join(dir, MADE), JSON.stringify(made), { mode: 0o600 });
+    await writeMade(dir, { shape, image: this.#image, slots: SLOTS });
   }
 
   async wake(id: string, identity: Identity): Promise<Woken> {
@@ -161,59 +155,20 @@ export class QemuDriver implements Driver {
   }
 
   async capture(id: string, capture: string, diskOnly: boolean, identity: Identity): Promise<number | null> {
-    const made = await this.#find(id);
-    const dir = this.#dir(capture);
-    if (await exists(join(dir, MADE))) return null;
-    const part = `${dir}.part`;
-    await rm(part, { recursive: true, force: true });
-    await mkdir(part, { recursive: true, mode: 0o700 });
-    const vm = this.#vms.get(id);
-    const sleeps = await exists(join(made.dir, DEVICE_STATE));
-    let frozenMs: number | null = null;
-    try {
-      if (sleeps || !vm) {
-        await copyFiles(made.dir, part, diskOnly ? [DISK] : [RAM, DISK, DEVICE_STATE]);
-      } else {
-        await vm.wire.sync(SYNC_LIMIT_MS).catch(() => undefined);
-        const began = performance.now();
-        await vm.save(join(part, DEVICE_STATE));
-        await copyFiles(made.dir, part, diskOnly ? [DISK] : [RAM, DISK]).finally(() => vm.run());
-        frozenMs = Math.round(performance.now() - began);
-        // Its clock is behind by that much.
-        await vm.wire.wake(identity, WAKE_LIMIT_MS).catch(() => undefined);
-        if (diskOnly) await rm(join(part, DEVICE_STATE));
-      }
-      await copyFile(join(made.dir, GOLDEN), join(part, GOLDEN));
-      await writeFile(join(part, MADE), JSON.stringify({ shape: made.shape, image: made.image, slots: made.slots }), {
-        mode: 0o600,
-      });
-      await rename(part, dir);
-    } catch (fault) {
-      await rm(part, { recursive: true, force: true });
-      throw new RouseFailure("snapshot_failed", `The machine could not be copied: ${text(fault)}`, { cause: fault });
-    }
-    return frozenMs;
+    return this.#copies.capture(await this.#find(id), this.#vms.get(id), capture, diskOnly, identity);
   }
 
-  async createFrom(capture: string, id: string): Promise<void> {
-    const [from, dir] = [this.#dir(capture), this.#dir(id)];
-    if (await exists(join(dir, MADE))) return;
-    if (!(await exists(join(from, MADE))))
-      throw new RouseFailure("snapshot_not_found", "The copy is not on this host.");
-    const part = `${dir}.part`;
-    await Promise.all([dir, part].map((path) => rm(path, { recursive: true, force: true })));
-    await mkdir(part, { recursive: true, mode: 0o700 });
-    await copyFiles(from, part, [RAM, DISK, DEVICE_STATE, GOLDEN, MADE]);
-    await rename(part, dir);
+  createFrom(capture: string, id: string): Promise<void> {
+    return this.#copies.createFrom(capture, id);
   }
 
-  async captures(): Promise<readonly string[]> {
-    return (await readdir(this.#options.machinesDir).catch(() => [])).filter(isSnapshotId);
+  captures(): Promise<readonly string[]> {
+    return this.#copies.list();
   }
 
   async dropCapture(capture: string): Promise<void> {
     this.sleepers.files.forget(capture);
-    await rm(this.#dir(capture), { recursive: true, force: true, maxRetries: 5 });
+    await this.#copies.drop(capture);
   }
 
   async settle(id: string, depth: SleepDepth): Promise<void> {
@@ -383,13 +338,9 @@ export class QemuDriver implements Driver {
     const known = this.#made.get(id);
     if (known) return known;
     const dir = this.#dir(id);
-    const file = await readFile(join(dir, MADE), "utf8").catch((fault: unknown) => {
+    const made = await readMade(dir, this.#vmPaths(id)).catch((fault: unknown) => {
       throw new RouseFailure("not_found", "The machine is not on this host.", { cause: fault });
     });
-    // This file is the host's own; only the shape's form may change between versions.
-    const json = JSON.parse(file) as { shape: unknown; image: Image; slots?: number };
-    const { image, slots = SLOTS_BEFORE } = json;
-    const made: Made = { shape: Shape.parse(json.shape), image, slots, dir, paths: this.#vmPaths(id) };
     this.#made.set(id, made);
     return made;
   }
@@ -426,12 +377,6 @@ export class QemuDriver implements Driver {
   async #forwardAll(id: string, vm: Vm): Promise<void> {
     await vm.forwardAll([...new Set([AGENT_PORT, ...(this.#ports.get(id) ?? [])])]);
   }
-}
-
-/** Copies that share blocks where the file system can, and leave holes where there is nothing. */
-async function copyFiles(from: string, to: string, names: readonly string[]): Promise<void> {
-  const copy = (name: string) => run("cp", ["--sparse=always", "--reflink=auto", join(from, name), join(to, name)]);
-  await Promise.all(names.map(copy));
 }
 
 /** `QEMU emulator version 10.0.2 (...)` -> `10.0.2`. */

@@ -16,6 +16,8 @@ import { syncFolder, writeDurably } from "../../archive/durable-file.ts";
 import { allocatedBytes, exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import { DEVICE_STATE, DISK, GOLDEN, RAM, type Golden, type GoldenState } from "./golden.ts";
+import { MADE, writeMade } from "./made.ts";
+import { HostVolume } from "./volume-files.ts";
 
 /** What is sealed of a machine, and what else of it there is. */
 export const SealedNote = z.object({
@@ -45,6 +47,8 @@ export const StateFacts = z.object({
   compatibility: z.string(),
   /** The file that the disk is the difference to, where it was sealed. */
   backing: z.string(),
+  /** Volumes that the RAM knows. */
+  volumes: z.array(HostVolume.pick({ slot: true, path: true, mode: true })).optional(),
 });
 
 /** What a sealer needs to know of a machine that sleeps. */
@@ -57,8 +61,6 @@ export interface SealPlan {
 /** Disks up to this size, allocated bytes, are given up with the RAM; larger ones are worth more whole. */
 const DISK_SHED_BYTES = 67_108_864;
 
-/** What the machine is made of; a folder without it is half made. */
-export const MADE = "machine.json";
 const NOTE = "sealed-state.json";
 const SEALED = "sealed";
 const FILLING = "filling";
@@ -195,9 +197,7 @@ export class SleepFiles {
     await writeFile(join(dir, GOLDEN), golden.dir, { mode: 0o600 });
     const nothing = { generation: 0, blobs: [], logicalBytes: 0, ownedBytes: 0 };
     await this.#write(id, { ...nothing, manifest, diskOnly, step: "stored", shed: true, hasMemory: !diskOnly });
-    await writeFile(join(dir, MADE), JSON.stringify({ shape, image: golden.image, slots: golden.slots }), {
-      mode: 0o600,
-    });
+    await writeMade(dir, { shape, image: golden.image, slots: golden.slots });
   }
 
   /**
