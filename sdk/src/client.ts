@@ -26,6 +26,7 @@ import type { CreateInput, DeleteOptions } from "./sandbox.ts";
 import { Snapshots } from "./snapshots.ts";
 import { Transport } from "./transport.ts";
 import type { RequestOptions } from "./transport.ts";
+import { Volumes } from "./volumes.ts";
 import { started } from "./waits.ts";
 
 const PARALLEL_STOPS = 8;
@@ -50,7 +51,10 @@ export interface RouseOptions {
   timeoutMs?: number | undefined;
   /** Retries after the first try; 4 unless given. Changes are retried under one idempotency key. */
   maxRetries?: number | undefined;
-  /** How long a creation waits for room on a host, milliseconds; 120 000 unless given, 0 for not at all. */
+  /**
+   * How long a creation waits for room on a host and for volumes that are being let go, milliseconds; 120 000 unless
+   * given, 0 for not at all.
+   */
   waitForCapacityMs?: number | undefined;
 }
 
@@ -93,6 +97,8 @@ export class Rouse {
   readonly sandboxes: Sandboxes;
   /** The account's snapshots. */
   readonly snapshots: Snapshots;
+  /** The account's volumes and their backups. */
+  readonly volumes: Volumes;
   /** The account's API keys. */
   readonly keys: Keys;
   /** The account's people. */
@@ -112,6 +118,7 @@ export class Rouse {
     this.transport = new Transport({ ...rest, timeoutMs, maxRetries, waitForCapacityMs });
     this.sandboxes = new Sandboxes(this.transport);
     this.snapshots = new Snapshots(this.transport);
+    this.volumes = new Volumes(this.transport);
     this.keys = new Keys(this.transport);
     this.members = new Members(this.transport);
     this.accounts = new Accounts(this.transport);
@@ -125,6 +132,11 @@ export class Rouse {
   /** The same as {@link Rouse.snapshots}. */
   get snapshot(): Snapshots {
     return this.snapshots;
+  }
+
+  /** The same as {@link Rouse.volumes}. */
+  get volume(): Volumes {
+    return this.volumes;
   }
 
   /** The machines that carry sandboxes, with accelerator and images. */

@@ -17,6 +17,7 @@ export type ClientErrorCode =
   | "request_failed"
   | "unexpected_answer"
   | "download_incomplete"
+  | "backup_failed"
   | "command_failed"
   | "command_timeout";
 
@@ -101,7 +102,7 @@ export class PermissionDeniedError extends RouseError {
   override readonly name: string = "PermissionDeniedError";
 }
 
-/** 404: no such sandbox, file, process, context or route. */
+/** 404: no such sandbox, volume, file, process, context or route. */
 export class NotFoundError extends RouseError {
   override readonly name: string = "NotFoundError";
 }

@@ -11,6 +11,15 @@ export type { CreateInput, DeleteOptions, SettleOptions, WithClient } from "./sa
 export type { ForkOptions } from "./forks.ts";
 export { Snapshots } from "./snapshots.ts";
 export type { SnapshotFilter, SnapshotOptions } from "./snapshots.ts";
+export { Volumes } from "./volumes.ts";
+export type {
+  AttachInput,
+  BackupFilter,
+  BackupOptions,
+  RestoreInput,
+  VolumeFilter,
+  VolumeWaitOptions,
+} from "./volumes.ts";
 export { Accounts } from "./accounts.ts";
 export { Keys } from "./keys.ts";
 export type { KeyInput } from "./keys.ts";
@@ -90,3 +99,15 @@ export type {
   UpdateSandbox,
 } from "../contract/sandbox.ts";
 export type { HistoryPoint, Snapshot, SnapshotMode, SnapshotState, UpdateSnapshot } from "../contract/snapshot.ts";
+export type {
+  Attachment,
+  AttachmentState,
+  BackupPolicy,
+  CreateVolume,
+  UpdateVolume,
+  Volume,
+  VolumeBackup,
+  VolumeMode,
+  VolumeMount,
+  VolumeState,
+} from "../contract/volume.ts";

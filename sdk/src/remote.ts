@@ -35,10 +35,10 @@ export class Remote {
 }
 
 /** Some names would make a path that means something else. @throws InvalidRequestError `invalid_argument` */
-export function addressable(idOrName: string): string {
-  if (idOrName === "") throw invalidArgument("The sandbox's id or name is empty.");
+export function addressable(idOrName: string, what: "sandbox" | "volume" = "sandbox"): string {
+  if (idOrName === "") throw invalidArgument(`The ${what}'s id or name is empty.`);
   if (idOrName === "." || idOrName === "..")
-    throw invalidArgument(`A path cannot hold the name ${idOrName}.`, "Use the sandbox's id.");
+    throw invalidArgument(`A path cannot hold the name ${idOrName}.`, `Use the ${what}'s id.`);
   return idOrName;
 }
 

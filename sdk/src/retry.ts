@@ -10,6 +10,7 @@ const FINAL_CODES = new Set([
   "wake_failed",
   "pause_failed",
   "snapshot_failed",
+  "volume_failed",
   "state_damaged",
   "interpreter_failed",
 ]);
@@ -25,9 +26,17 @@ export const NOTHING_RAN_MS = 300_000;
 const WAIT_MAX_MS = 30_000;
 const CAPACITY_WAITS_MS = [500, 1000, 2000, 4000, 8000] as const;
 
+/** Answers to a creation that others change: a machine ends, or a volume is let go. */
+const ROOM_CODES = new Set(["no_capacity", "volume_releasing"]);
+
 /** Whether sending the same request again may help. */
 export function isRetryable(error: { code: string; status: number }): boolean {
   return RETRIED_STATUSES.has(error.status) && !FINAL_CODES.has(error.code);
+}
+
+/** Whether it is worth waiting for others. */
+export function mayComeFree(code: string): boolean {
+  return ROOM_CODES.has(code);
 }
 
 /** What has happened so far in one call. */
@@ -36,7 +45,7 @@ export interface RetryState {
   retries: number;
   /** Resends done after answers that promise that nothing ran. */
   resends: number;
-  /** Resends done because there was no room. */
+  /** Resends done because there was no room, or a volume was not free yet. */
   capacityWaits: number;
   /** Milliseconds since the call began. */
   elapsedMs: number;
@@ -45,7 +54,7 @@ export interface RetryState {
 export interface RetryPolicy {
   /** Retries after the first try. */
   maxRetries: number;
-  /** Milliseconds a creation waits for room; 0 for calls that don't. */
+  /** Milliseconds a creation waits for room and for volumes; 0 for calls that don't. */
   waitForCapacityMs: number;
   /** A random number from 0 to 1. */
   random: () => number;
@@ -58,7 +67,7 @@ export type RetryDecision =
 /** Decide about one failure. A failure without an answer has status 0. */
 export function decideRetry(error: RouseError, state: RetryState, policy: RetryPolicy): RetryDecision {
   const jitter = (ms: number): number => Math.min(WAIT_MAX_MS, ms) * (0.9 + 0.2 * policy.random());
-  if (error.code === "no_capacity" && policy.waitForCapacityMs > state.elapsedMs) {
+  if (mayComeFree(error.code) && policy.waitForCapacityMs > state.elapsedMs) {
     const step = CAPACITY_WAITS_MS[Math.min(state.capacityWaits, CAPACITY_WAITS_MS.length - 1)] ?? 8000;
     const left = policy.waitForCapacityMs - state.elapsedMs;
     return { kind: "retry", counter: "capacityWaits", waitMs: Math.min(left, jitter(error.retryAfterMs ?? step)) };

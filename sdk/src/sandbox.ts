@@ -10,6 +10,7 @@ import type {
 } from "../contract/sandbox.ts";
 import { History } from "../contract/snapshot.ts";
 import type { HistoryPoint, Snapshot } from "../contract/snapshot.ts";
+import type { Attachment, VolumeMode, VolumeMount } from "../contract/volume.ts";
 import { Rouse } from "./client.ts";
 import type { ListFilter } from "./client.ts";
 import { exec, execStream, spawn } from "./exec.ts";
@@ -30,6 +31,8 @@ import { Remote, parseAnswer } from "./remote.ts";
 import { capture } from "./snapshots.ts";
 import type { SnapshotOptions } from "./snapshots.ts";
 import type { RequestOptions, Transport } from "./transport.ts";
+import { Volumes, attachmentWith } from "./volumes.ts";
+import type { VolumeWaitOptions } from "./volumes.ts";
 import { SETTLE_SECONDS, untilDurable, untilState } from "./waits.ts";
 
 /** What a sandbox is created with; each field has a default. */
@@ -87,7 +90,8 @@ export class Sandbox {
 
   /**
    * Make a sandbox and wait until it runs.
-   * @throws ConflictError `name_taken`, or `no_capacity` when no room came free within two minutes
+   * @throws ConflictError `name_taken`, `volume_attached`, or `no_capacity` and `volume_releasing` when no room or
+   *   volume came free within two minutes
    * @throws InvalidRequestError `invalid_request` with every fault in `details.issues`
    * @throws ServiceUnavailableError `start_failed`
    *
@@ -138,6 +142,11 @@ export class Sandbox {
   /** As of the last answer. */
   get state(): SandboxState {
     return this.#info.state;
+  }
+
+  /** Its volumes, as of the last answer. */
+  get volumes(): readonly VolumeMount[] {
+    return this.#info.volumes ?? [];
   }
 
   /** The named URL of a port, 8080 unless given. Opening it wakes the sandbox; it needs an API key or a preview's token. */
@@ -359,6 +368,38 @@ export class Sandbox {
     return this.#take(await this.#remote.post(":rollback", { point }, { ...options, waitSeconds: SETTLE_SECONDS }));
   }
 
+  /**
+   * Plug in a volume at an absolute path, and wait until it is there; see {@link Volumes.attach}.
+   * @param volume a volume, or its id or name
+   * @param options `mode`: `rw` unless given; `snapshot` is read-only, and any number of sandboxes may have it.
+   *
+   * @example
+   * await sandbox.attachVolume("data", "/data");
+   */
+  async attachVolume(
+    volume: string | { readonly id: string },
+    path: string,
+    { mode, ...options }: VolumeWaitOptions & { mode?: VolumeMode | undefined } = {},
+  ): Promise<Attachment> {
+    const input = { sandbox: this.id, path, mode };
+    const attachment = await new Volumes(this.#transport).attach(idOf(volume), input, options);
+    await this.refresh({ signal: options.signal });
+    return attachment;
+  }
+
+  /**
+   * Unplug a volume, and wait until what was written to it is stored off the host; see {@link Volumes.detach}.
+   * @param volume a volume, or its id or name
+   * @throws NotFoundError `attachment_not_found` when the sandbox does not have it
+   */
+  async detachVolume(volume: string | { readonly id: string }, options: VolumeWaitOptions = {}): Promise<Attachment> {
+    const volumes = new Volumes(this.#transport);
+    const found = await volumes.get(idOf(volume), { signal: options.signal });
+    const attachment = await volumes.detach(found.id, attachmentWith(found, this.id).id, options);
+    await this.refresh({ signal: options.signal });
+    return attachment;
+  }
+
   /** Stops the sandbox at the end of `await using`; its disk is kept. Failures are ignored. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop({ wait: false }).catch(() => undefined);
@@ -379,6 +420,10 @@ export class Sandbox {
     this.#info = this.#info.reused === undefined ? info : { ...info, reused: this.#info.reused };
     return this;
   }
+}
+
+function idOf(volume: string | { readonly id: string }): string {
+  return typeof volume === "string" ? volume : volume.id;
 }
 
 /** Take back a deletion. An answer that was lost must not make the next try fail, as there is nothing to take back then. */

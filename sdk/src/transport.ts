@@ -3,7 +3,7 @@ import type { Credentials } from "./credentials.ts";
 import { findCredentials } from "./credentials.ts";
 import { ConnectionError, RouseError, errorOfStatus } from "./errors.ts";
 import { ndjson } from "./ndjson.ts";
-import { decideRetry, isRetryable } from "./retry.ts";
+import { decideRetry, isRetryable, mayComeFree } from "./retry.ts";
 import type { RetryState } from "./retry.ts";
 import { CallScope } from "./scope.ts";
 import { VERSION } from "./version.ts";
@@ -35,7 +35,7 @@ export interface Call extends RequestOptions {
   accept?: "application/json" | "application/x-ndjson" | "application/octet-stream";
   /** `Prefer: wait=`, seconds. */
   waitSeconds?: number | undefined;
-  /** Wait for room when no host has any. */
+  /** Wait for room when no host has any, and for a volume that is being let go. */
   waitForCapacity?: boolean;
   maxRetries?: number;
 }
@@ -243,7 +243,7 @@ export async function errorOfResponse(response: Response, idempotencyKey?: strin
         : (response.headers.get("x-request-id") ?? undefined),
     retryAfterMs: retryAfterOf(error?.["retryAfterMs"], response.headers.get("retry-after")),
     idempotencyKey,
-    retryable: isRetryable({ code, status }) || code === "no_capacity",
+    retryable: isRetryable({ code, status }) || mayComeFree(code),
   });
 }
 
