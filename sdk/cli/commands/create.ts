@@ -5,6 +5,7 @@ import { UsageError } from "../args.ts";
 import type { Command, Context } from "../command.ts";
 import { logIn } from "../device-login.ts";
 import { microsOf } from "../money.ts";
+import { mountOf, mountsOf } from "../volumes.ts";
 
 /** Most that the contract takes, microdollars. */
 const TOTAL_COST_MAX = 1_000_000_000_000n;
@@ -45,6 +46,12 @@ export const create: Command = {
     disk: { type: "string", value: "MIB", help: "Disk in MiB (8192)" },
     image: { type: "string", value: "NAME", help: "Image (default)" },
     snapshot: { type: "string", value: "ID", help: "Start from a snapshot instead of an image" },
+    volume: {
+      type: "string",
+      value: "V:/PATH",
+      multiple: true,
+      help: "Volume, by id or name, and where it appears; V:/PATH:snapshot only reads it, as it was last stored",
+    },
     "keep-pauses": {
       type: "string",
       value: "N",
@@ -68,6 +75,9 @@ export const create: Command = {
     if (getOrCreate && name === undefined) throw new UsageError("--get-or-create needs --name", "Pass --name N.");
     if (args.text("image") !== undefined && args.text("snapshot") !== undefined)
       throw new UsageError("--image or --snapshot, not both", "A snapshot brings its own disk.");
+    const mounts = args.all("volume").map(mountOf);
+    if (mounts.length > 0 && args.text("snapshot") !== undefined)
+      throw new UsageError("--volume or --snapshot, not both", "Attach it then: rouse volume attach V NAME /PATH");
     const onLeaseEnd = OnLeaseEnd.optional().safeParse(args.text("on-lease-end"));
     if (!onLeaseEnd.success)
       throw new UsageError("--on-lease-end is stop, pause or delete", "See the options with --help.");
@@ -88,11 +98,12 @@ export const create: Command = {
       maxTotalCostMicros: microsOf("--max-total-cost", args.text("max-total-cost"), TOTAL_COST_MAX),
     };
     if (args.flag("trial")) await logInWithoutKey(context);
+    const volumes = mounts.length === 0 ? undefined : await mountsOf(client, mounts);
     out.progress(name === undefined ? "Starting a sandbox..." : `Starting ${name}...`);
     const sandbox =
       getOrCreate && name !== undefined
-        ? await client.sandboxes.getOrCreate(name, input)
-        : await client.sandboxes.create({ ...input, name });
+        ? await client.sandboxes.getOrCreate(name, { ...input, volumes })
+        : await client.sandboxes.create({ ...input, volumes, name });
     out.result(sandbox.id, sandbox.info);
     return 0;
   },

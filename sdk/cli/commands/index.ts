@@ -32,6 +32,7 @@ import { undelete } from "./undelete.ts";
 import { url } from "./url.ts";
 import { usage } from "./usage.ts";
 import { version } from "./version.ts";
+import { volume } from "./volume.ts";
 import { whoami } from "./whoami.ts";
 import { wake } from "./wake.ts";
 
@@ -52,6 +53,7 @@ export const commands: readonly Command[] = [
   extend,
   hold,
   snapshot,
+  volume,
   fork,
   history,
   rollback,
