@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import type { Server } from "node:http";
 import { join } from "node:path";
 import type { Heartbeat } from "../sdk/contract/host.ts";
-import { isSnapshotId } from "../sdk/contract/names.ts";
+import { isSnapshotId, isVolumeCopyId } from "../sdk/contract/names.ts";
 import type { Config } from "./config.ts";
 import { hostServer } from "./http/server.ts";
 import type { Driver } from "./machine/driver.ts";
@@ -16,6 +16,7 @@ import { Archiver, type ArchiverOptions } from "./machine/archiver.ts";
 import { relief } from "./machine/disk-relief.ts";
 import { Captures } from "./machine/captures.ts";
 import { Machines } from "./machine/machines.ts";
+import { MachineVolumes } from "./machine/volumes.ts";
 import { Bases } from "./machine/qemu/bases.ts";
 import { lineProgress } from "./progress.ts";
 import { capacity } from "./report/capacity.ts";
@@ -44,18 +45,25 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   const lease = new HostLease({ file: join(config.stateDir, "host-lease") });
   // Fake machines are processes of a few MiB.
   const room = driver.accelerator === "fake" ? null : roomBelow(config.stateDir, config.memoryMiB);
-  const drop = (id: string) => void captures.drop(id).catch(() => undefined);
+  const drop = (id: string): boolean => {
+    const gone = isSnapshotId(id) ? captures.drop(id) : isVolumeCopyId(id) ? volumes?.drop(id) : undefined;
+    gone?.catch(() => undefined);
+    return gone !== undefined;
+  };
   const archiver = archiverOf(config, driver, log, {
-    onStored: (id) => (isSnapshotId(id) ? drop(id) : void metering.resized(id)),
-    onUnwanted: (id) => isSnapshotId(id) && drop(id),
+    onStored: (id) => void (drop(id) || metering.resized(id)),
+    onUnwanted: drop,
   });
   const captures = new Captures(driver, journal, archiver);
+  const { sleepers } = driver;
+  const volumes = archiver && sleepers ? new MachineVolumes(driver, sleepers.volumes, journal, archiver) : null;
   const machines = new Machines(driver, journal, config, {
     mayRun: () => lease.holds,
     session: () => lease.session,
     room,
     saved: archiver,
     captures,
+    volumes,
   });
   machines.on("action", log);
   machines.on("state", (row) => archiver?.observe(row));
@@ -138,7 +146,7 @@ function archiverOf(
   const blobs = (ticket: string) => store.with(ticket);
   const sealer = new Sealer();
   const bases = new Bases({ golden: sleepers.golden, imagesDir, edge, blobs, sealer, progress: lineProgress });
-  return new Archiver({ files: sleepers.files, bases, edge, blobs, sealer, archiveSeconds, log, ...on });
+  return new Archiver({ files: sleepers.files, volumes: sleepers.volumes, bases, edge, blobs, sealer, archiveSeconds, log, ...on });
 }
 
 async function closeServer(server: Server): Promise<void> {

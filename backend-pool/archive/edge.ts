@@ -8,7 +8,7 @@ import {
   type ArchiveStep,
   type BaseStep,
 } from "../../sdk/contract/archive.ts";
-import { isSnapshotId } from "../../sdk/contract/names.ts";
+import { isSnapshotId, isVolumeCopyId } from "../../sdk/contract/names.ts";
 import { ErrorBody, isErrorCode, RouseFailure } from "../../sdk/contract/errors.ts";
 
 const LIMIT_MS = 15_000;
@@ -87,9 +87,9 @@ export class ArchiveEdge {
   }
 }
 
-/** Of a machine, or of a copy that is for a snapshot. */
+/** Of a machine, of a copy that is for a snapshot, or of a volume. */
 function statePath(account: string, id: string): string {
-  const kind = isSnapshotId(id) ? "snapshots" : "machines";
+  const kind = isSnapshotId(id) ? "snapshots" : isVolumeCopyId(id) ? "volumes" : "machines";
   return `/internal/accounts/${account}/${kind}/${encodeURIComponent(id)}/archive`;
 }
 

@@ -5,16 +5,22 @@ import { parseOrFail, RouseFailure } from "../../sdk/contract/errors.ts";
 import {
   CaptureMachine,
   ConfigureMachine,
+  CopyVolume,
   CreateMachine,
+  GrowVolume,
   hostPaths,
   machineVerbs,
   PauseMachine,
+  PlugVolume,
   Revoke,
   RunMachine,
   SettleMachine,
   StopMachine,
+  UnplugVolume,
+  volumeVerbs,
   type Machine,
   type MachineVerb,
+  type VolumeVerb,
 } from "../../sdk/contract/host.ts";
 import { SandboxId, SnapshotId } from "../../sdk/contract/names.ts";
 import type { Machines } from "../machine/machines.ts";
@@ -58,6 +64,9 @@ export class Control {
     const id = parseOrFail(SandboxId, decodeURIComponent(match[1]), "machine id");
     if (match[2] === "capture" && req.method === "POST")
       return answer(res, await this.#machines.capture(id, parseOrFail(CaptureMachine, await jsonBody(req))));
+    const volumeVerb = volumeVerbs.find((known) => known === match[2]);
+    if (volumeVerb && req.method === "POST")
+      return answer(res, await this.#actOnVolume(id, volumeVerb, await jsonBody(req)));
     if (match[2] !== undefined) {
       const verb = machineVerbs.find((known) => known === match[2]);
       if (!verb || req.method !== "POST")
@@ -74,6 +83,19 @@ export class Control {
         return answer(res, { id, deleted: true });
       default:
         throw new RouseFailure("method_not_allowed", `${req.method} does not apply to a machine.`);
+    }
+  }
+
+  #actOnVolume(id: string, verb: VolumeVerb, body: unknown): Promise<Machine> {
+    switch (verb) {
+      case "plug":
+        return this.#machines.plug(id, parseOrFail(PlugVolume, body));
+      case "unplug":
+        return this.#machines.unplug(id, parseOrFail(UnplugVolume, body));
+      case "grow":
+        return this.#machines.grow(id, parseOrFail(GrowVolume, body));
+      case "copy":
+        return this.#machines.copy(id, parseOrFail(CopyVolume, body));
     }
   }
 

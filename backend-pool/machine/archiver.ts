@@ -13,14 +13,18 @@ import { DamagedState } from "../archive/damage.ts";
 import type { ArchiveEdge } from "../archive/edge.ts";
 import { openManifest, type Manifest } from "../archive/manifest.ts";
 import type { Sealer } from "../archive/sealer.ts";
+import type { Facts } from "../archive/manifest.ts";
+import type { SealPart } from "../archive/seal.ts";
 import type { Shape } from "../../sdk/contract/host.ts";
-import type { CaptureRow, JournalRow } from "../store/journal.ts";
+import type { CaptureRow, JournalRow, VolumeRow } from "../store/journal.ts";
 import type { Bases } from "./qemu/bases.ts";
 import { StateFacts, type SealedNote, type SleepFiles } from "./qemu/sleep-files.ts";
-import type { SavedStates } from "./saved-states.ts";
+import type { VolumeFiles } from "./qemu/volume-files.ts";
+import type { AdoptedMachine, SavedStates } from "./saved-states.ts";
 
 export interface ArchiverOptions {
   readonly files: SleepFiles;
+  readonly volumes: VolumeFiles;
   readonly bases: Bases;
   readonly edge: ArchiveEdge;
   /** The store, with the right to reach one vault. */
@@ -41,19 +45,18 @@ const AT_ONCE = 2;
 
 const final: ReadonlySet<string> = new Set(["not_found", "sandbox_gone", "forbidden", "unauthorized"]);
 
-type JobFacts = Pick<Job, "id" | "account" | "shape" | "generation" | "diskOnly">;
+type JobFacts = Pick<Job, "id" | "account" | "generation" | "what">;
 
 function newJob(facts: JobFacts): Job {
   return { ...facts, sealing: new AbortController(), attempts: 0, timer: undefined };
 }
 
 interface Job {
-  /** Of a machine, or of a copy of one. */
   readonly id: string;
   readonly account: string;
-  readonly shape: Shape;
-  readonly diskOnly: boolean;
   readonly generation: number;
+  /** A machine, or a copy of one; or the disk of a volume alone. */
+  readonly what: { readonly shape: Shape; readonly diskOnly: boolean } | { readonly clean: boolean };
   readonly sealing: AbortController;
   attempts: number;
   timer: NodeJS.Timeout | undefined;
@@ -79,13 +82,25 @@ export class Archiver implements SavedStates {
     if (job?.generation === row.savedGeneration && !job.sealing.signal.aborted) return;
     if (job) this.#end(job);
     const { id, account, shape, state } = row;
-    const next = { id, account, shape, generation: row.savedGeneration ?? 0, diskOnly: state === "stopped" };
-    this.#later(newJob(next), this.#options.archiveSeconds * 1000);
+    const what = { shape, diskOnly: state === "stopped" };
+    this.#later(
+      newJob({ id, account, generation: row.savedGeneration ?? 0, what }),
+      this.#options.archiveSeconds * 1000,
+    );
   }
 
   /** Store a copy of a machine: `onStored` follows, or `onUnwanted`. */
   copied({ id, account, shape, generation, diskOnly }: CaptureRow): void {
-    if (!this.#jobs.has(id)) this.#later(newJob({ id, account, shape, generation, diskOnly }), 0);
+    if (!this.#jobs.has(id)) this.#later(newJob({ id, account, generation, what: { shape, diskOnly } }), 0);
+  }
+
+  storeVolume({ id, account, generation, clean }: VolumeRow): void {
+    if (!this.#jobs.has(id)) this.#later(newJob({ id, account, generation, what: { clean } }), 0);
+  }
+
+  async isStored(volume: string, generation: number): Promise<boolean> {
+    const note = await this.#options.files.note(volume);
+    return note?.step === "stored" && note.generation >= generation;
   }
 
   forget(id: string): void {
@@ -106,11 +121,36 @@ export class Archiver implements SavedStates {
     return note?.shed === true && note.manifest === saved.manifest;
   }
 
-  async adopt(id: string, saved: SavedState, shape: Shape, diskOnly: boolean): Promise<void> {
+  async adopt(id: string, saved: SavedState, { shape, diskOnly, volumes }: AdoptedMachine): Promise<void> {
     const { files, bases } = this.#options;
     const manifest = await this.#open(id, saved);
-    const golden = await bases.obtain(StateFacts.parse(manifest.facts).golden);
+    const facts = StateFacts.parse(manifest.facts);
+    const golden = await bases.obtain(facts.golden);
     await files.adopt(id, { manifest: saved.manifest, golden, shape, diskOnly });
+    const known = diskOnly ? [] : (facts.volumes ?? []);
+    const lacking = known.filter(({ slot }) => !volumes.some((volume) => volume.slot === slot));
+    if (lacking.length > 0)
+      throw new RouseFailure("wake_failed", "The saved RAM knows volumes that the sandbox has no more.", {
+        details: { paths: lacking.map(({ path }) => path) },
+      });
+    await this.#options.volumes.note(
+      id,
+      volumes.map(({ attachment, slot, path, mode, sizeMiB }) => {
+        const plugged = known.some((one) => one.slot === slot);
+        return { id: attachment, slot, path, mode, sizeMiB, plugged, clean: false };
+      }),
+    );
+  }
+
+  async bringVolume(volume: string, saved: SavedState): Promise<void> {
+    const { volumes } = this.#options;
+    if (await volumes.isHere(volume)) return;
+    try {
+      const manifest = await this.#open(volume, saved);
+      await volumes.restore(volume, manifest, (blob) => this.#blob(volume, blob, saved));
+    } catch (fault) {
+      throw asFailure(fault);
+    }
   }
 
   async bringBack(id: string, saved: SavedState | undefined, diskOnly: boolean): Promise<void> {
@@ -127,13 +167,17 @@ export class Archiver implements SavedStates {
   }
 
   async shed(id: string, generation: number, depth: "compact" | "cold"): Promise<boolean> {
-    const { files, edge } = this.#options;
+    const { files, volumes, edge } = this.#options;
     const note = await files.note(id);
     if (note?.generation !== generation || note.step === "sealed") return false;
     if (depth === "cold") {
       const job = this.#jobs.get(id);
       if (note.step !== "stored") return false;
       await files.giveUp(id);
+      for (const volume of await volumes.of(id)) {
+        await volumes.drop(volume.id);
+        files.forget(volume.id);
+      }
       if (job) await edge.cold(job.account, id, generation).catch(() => undefined);
       return true;
     }
@@ -202,15 +246,21 @@ export class Archiver implements SavedStates {
   /** false: there is nothing to store any more. */
   async #archive(job: Job): Promise<boolean> {
     const { files, edge, bases, blobs } = this.#options;
-    const { id, account, generation } = job;
+    const { id, account, generation, what, sealing } = job;
+    if ("clean" in what) return (await this.#storeDisk(account, id, generation, what.clean, sealing.signal)) !== null;
     const known = await files.note(id);
     if (known?.generation === generation && known.step === "stored") return true;
     const permit = await edge.begin(account, id, generation);
-    const note = known?.generation === generation ? known : await this.#seal(job, permit);
+    const note = known?.generation === generation ? known : await this.#seal(job, what, permit);
     if (!note) return false;
+    // A state whose volumes are not stored could be woken nowhere.
+    const volumes = await this.#storeVolumes(job);
+    if (!volumes) return false;
     const facts = { generation, manifest: note.manifest };
     const told = { ...facts, blobs: note.blobs, logicalBytes: note.logicalBytes, diskOnly: note.diskOnly };
-    await edge.step(account, id, { step: "upload", ...told, compatibility: files.compatibility });
+    const { compatibility } = files;
+    const also = volumes.length === 0 ? {} : { volumes };
+    await edge.step(account, id, { step: "upload", ...told, compatibility, ...also });
     await files.change(id, { step: "noted" });
     // A state that is the difference to a golden one is worth nothing without that.
     const golden = await files.goldenOf(id);
@@ -224,21 +274,79 @@ export class Archiver implements SavedStates {
     return true;
   }
 
-  async #seal(job: Job, permit: ArchivePermit): Promise<SealedNote | null> {
-    const { files, sealer } = this.#options;
-    const { id, shape, diskOnly, generation, sealing } = job;
+  async #seal(job: Job, { shape, diskOnly }: { shape: Shape; diskOnly: boolean }, permit: ArchivePermit) {
+    const { files, volumes } = this.#options;
+    const { id, generation, sealing } = job;
     const plan = await files.plan(id, shape, diskOnly);
     if (!plan) return null;
+    const plugged = (await volumes.of(id)).filter((volume) => volume.plugged);
+    const facts = { ...plan.facts, volumes: plugged.map(({ slot, path, mode }) => ({ slot, path, mode })) };
+    return this.#sealParts({ id, generation, parts: plan.parts, facts, diskOnly }, permit, sealing.signal);
+  }
+
+  /** The volumes of a machine as they are while it rests, each stored; null: it has moved on. */
+  async #storeVolumes({ id, account, generation, sealing }: Job) {
+    const stored: { attachment: string; manifest: string }[] = [];
+    for (const volume of await this.#options.volumes.of(id)) {
+      if (volume.mode === "snapshot" || !(await this.#options.volumes.isHere(volume.id))) continue;
+      const manifest = await this.#storeDisk(account, volume.id, generation, volume.clean, sealing.signal);
+      if (manifest === null) return null;
+      stored.push({ attachment: volume.id, manifest });
+    }
+    return stored;
+  }
+
+  /** Store the disk of a volume, as it was after that run. Answers its manifest; null: it is not here. */
+  async #storeDisk(
+    account: string,
+    id: string,
+    generation: number,
+    clean: boolean,
+    signal: AbortSignal,
+  ): Promise<string | null> {
+    const { files, volumes, edge, blobs } = this.#options;
+    if (!(await volumes.isHere(id))) return null;
+    const known = await files.note(id);
+    if (known?.generation === generation && known.step === "stored") return known.manifest;
+    const permit = await edge.begin(account, id, generation);
+    const writtenMs = await volumes.writtenMs(id);
+    const sealed = { id, generation, parts: [volumes.sealPart(id)], facts: {}, diskOnly: true };
+    let note = known;
+    // What nobody wrote to since it was stored is what is stored.
+    if (known?.step === "stored" && known.writtenMs === writtenMs && permit.previous?.manifest === known.manifest)
+      note = { ...known, generation, blobs: known.blobs.map((blob) => ({ ...blob, isNew: false })) };
+    else if (known?.generation !== generation) note = await this.#sealParts(sealed, permit, signal);
+    if (!note) return null;
+    await files.change(id, { ...note, writtenMs, step: "sealed" });
+    const facts = { generation, manifest: note.manifest };
+    const told = { ...facts, blobs: note.blobs, logicalBytes: note.logicalBytes, diskOnly: true, clean };
+    await edge.step(account, id, { step: "upload", ...told, compatibility: files.compatibility });
+    await files.change(id, { step: "noted" });
+    const closing = this.#closing.signal;
+    await upload(files.sealedDir(id), note.blobs, blobs(permit.ticket), permit.vault, { signal: closing });
+    await edge.step(account, id, { step: "commit", ...facts });
+    await files.change(id, { step: "stored" });
+    // The disk itself is here whole.
+    await rm(files.sealedDir(id), { recursive: true, force: true });
+    return note.manifest;
+  }
+
+  async #sealParts(
+    sealed: { id: string; generation: number; parts: readonly SealPart[]; facts: Facts; diskOnly: boolean },
+    permit: ArchivePermit,
+    signal: AbortSignal,
+  ): Promise<SealedNote> {
+    const { files, sealer } = this.#options;
+    const { id, generation, parts, facts, diskOnly } = sealed;
     const previous = permit.previous && {
       ...permit.previous,
       bytes: await this.#blob(id, permit.previous.manifest, permit),
     };
     const outDir = `${files.sealedDir(id)}.new`;
     await rm(outDir, { recursive: true, force: true });
-    const { parts, facts } = plan;
-    await sealer.seal({ parts, previous, key: permit.key, facts, outDir }, sealing.signal);
+    await sealer.seal({ parts, previous, key: permit.key, facts, outDir }, signal);
     // Woken in its last moment: what was read may be of two instants.
-    sealing.signal.throwIfAborted();
+    signal.throwIfAborted();
     return files.keep(id, generation, outDir, diskOnly);
   }
 

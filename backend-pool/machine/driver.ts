@@ -2,6 +2,7 @@
 import type { Shape, SleepDepth } from "../../sdk/contract/host.ts";
 import type { Golden } from "./qemu/golden.ts";
 import type { SleepFiles } from "./qemu/sleep-files.ts";
+import type { VolumeFiles } from "./qemu/volume-files.ts";
 import type { Stats } from "./stats.ts";
 
 /** What a run of a machine is told about itself before anything else happens in it. */
@@ -36,6 +37,7 @@ export interface Actual {
 /** Where the files of sleepers are, and the golden states that they are the difference to. */
 export interface Sleepers {
   readonly files: SleepFiles;
+  readonly volumes: VolumeFiles;
   readonly golden: Golden;
 }
 
@@ -90,6 +92,17 @@ export interface Driver {
   /** Copies that are on this host. */
   captures(): Promise<readonly string[]>;
   dropCapture(capture: string): Promise<void>;
+  /**
+   * Plug a volume that is noted of a running machine into it, and mount it.
+   * @throws RouseFailure `volume_failed`; the machine runs without it
+   */
+  plugVolume(id: string, volume: string): Promise<void>;
+  /** @throws RouseFailure `volume_busy`, `volume_failed`; it stays plugged in */
+  unplugVolume(id: string, volume: string): Promise<void>;
+  /** Make a volume's disk larger, and its file system with it, while its machine runs. */
+  growVolume(id: string, volume: string, sizeMiB: number): Promise<void>;
+  /** Copy a volume's disk of one instant. Answers whether it mounts read-only as it is. */
+  copyVolume(id: string, volume: string, to: string): Promise<boolean>;
   /** Make a sleeping machine sleep deeper (or get a process ready for it). */
   settle(id: string, depth: SleepDepth): Promise<void>;
   /** Flush disks and end the machine; its disk stays, its RAM does not. */

@@ -7,14 +7,18 @@ import { RouseFailure } from "../../sdk/contract/errors.ts";
 import type {
   Captured,
   CaptureMachine,
+  CopyVolume,
   CreateMachine,
   FrozenFate,
+  GrowVolume,
   Machine,
   MachineEvent,
+  MachineVolume,
   PauseMachine,
+  PlugVolume,
   RunMachine,
-  Shape,
   SleepDepth,
+  UnplugVolume,
 } from "../../sdk/contract/host.ts";
 import type { Journal } from "../store/journal.ts";
 import type { Driver, Woken } from "./driver.ts";
@@ -57,6 +61,7 @@ export class Machines extends MachineRuns {
     // Files without a row: a creation that never got as far as its first commit, or a deletion's rest.
     for (const id of await this.driver.list()) if (!this.held.has(id)) await this.driver.destroy(id);
     await this.captures?.resume();
+    if (this.hasVolumes) this.volumes.resume();
     this.emit("news");
   }
 
@@ -96,13 +101,14 @@ export class Machines extends MachineRuns {
       });
       try {
         this.commit(held, { state: "creating", generation: request.generation });
-        if (saved) await this.#bring(id, saved, request.shape, diskOnly);
+        if (saved) await this.#bring(id, saved, request, diskOnly);
         else if (capture) await this.driver.createFrom(capture, id);
         else await this.driver.create(id, request.shape);
         // One that was moved is who it was.
         held.run = await this.#run(held, diskOnly, saved === undefined || request.generation === 1);
         await this.configureRun(held, request.env, !saved && !capture);
       } catch (fault) {
+        if (this.hasVolumes) await this.volumes.discard(id, request.volumes ?? []).catch(() => undefined);
         await this.driver.destroy(id).catch(() => undefined);
         this.drop(held);
         throw asFailure(fault, "start_failed");
@@ -120,8 +126,10 @@ export class Machines extends MachineRuns {
       this.noteBegin(held, request, {});
       try {
         await this.saved?.bringBack(id, request.saved, false);
+        await this.#prepare(id, request);
         held.run = await this.driver.wake(id, { hostname: held.row.hostname });
         await this.configureRun(held, request.env, false);
+        await this.#plugAll(held, request);
       } catch (fault) {
         await this.afterFailedWake(held);
         throw asFailure(fault, "wake_failed");
@@ -140,6 +148,7 @@ export class Machines extends MachineRuns {
       held.answered.clear();
       held.env = null;
       await this.saved?.bringBack(id, request.saved, true);
+      await this.#prepare(id, request);
       this.noteBegin(held, request, { memoryRestored: false, savedGeneration: null });
       try {
         held.run = await this.#run(held, true, false);
@@ -230,17 +239,89 @@ export class Machines extends MachineRuns {
     await this.act(held, "destroy", async () => {
       clearTimeout(held.settleTimer);
       await this.cut(held);
+      if (this.hasVolumes) await this.#letGo(held, generation);
       await this.driver.destroy(id);
       this.drop(held);
     });
   }
 
-  async #bring(id: string, saved: SavedState, shape: Shape, diskOnly: boolean): Promise<void> {
+  /** Plug a volume into a running machine. */
+  plug(id: string, { generation, volume }: PlugVolume): Promise<Machine> {
+    return this.#withRun(id, "plug", generation, async () => {
+      await this.volumes.prepare(id, [volume]);
+      await this.volumes.plugAll(id, [volume]);
+    });
+  }
+
+  /** Take a volume out, of a machine that runs or has no RAM. */
+  unplug(id: string, { generation, attachment }: UnplugVolume): Promise<Machine> {
+    const held = this.get(id);
+    return this.act(held, "unplug", async () => {
+      refuseStale(held, generation);
+      const { state, account } = held.row;
+      if (state === "running") await held.run.ready;
+      else if (state !== "stopped") throw conflict(held, "take a volume out of");
+      await this.volumes.unplug({ id, account, generation }, attachment);
+    });
+  }
+
+  grow(id: string, { generation, attachment, sizeMiB }: GrowVolume): Promise<Machine> {
+    return this.#withRun(id, "grow", generation, () => this.volumes.grow(id, attachment, sizeMiB));
+  }
+
+  /** Copy a volume of a machine that runs or rests, and store the copy. */
+  copy(id: string, { generation, attachment, backup }: CopyVolume): Promise<Machine> {
+    const held = this.get(id);
+    return this.act(held, "copy", async () => {
+      refuseStale(held, generation);
+      const { state, account } = held.row;
+      if (state !== "running" && state !== "paused" && state !== "stopped") throw conflict(held, "copy a volume of");
+      await this.volumes.copy({ id, account, generation: held.row.generation }, attachment, backup);
+    });
+  }
+
+  #withRun(id: string, action: string, generation: number, work: () => Promise<void>): Promise<Machine> {
+    const held = this.get(id);
+    return this.act(held, action, async () => {
+      refuseStale(held, generation);
+      if (held.row.state !== "running" || held.frozen) throw conflict(held, action);
+      await held.run.ready;
+      await work();
+    });
+  }
+
+  /** What a machine wrote to its volumes outlives it. */
+  async #letGo({ row, frozen }: Held, generation: number): Promise<void> {
+    const { id, account } = row;
+    const writes = (await this.volumes.of(id)).some(({ mode }) => mode === "rw");
+    if (writes && row.state === "running" && !frozen) await this.driver.stop(id).catch(() => undefined);
+    const newest = generation === Number.MAX_SAFE_INTEGER ? row.generation : Math.max(row.generation, generation);
+    const atRest = row.state === "paused" || row.state === "stopped";
+    await this.volumes.letGo({ id, account, generation: atRest ? (row.savedGeneration ?? newest) : newest }, newest);
+  }
+
+  async #prepare(id: string, { volumes = [] }: { volumes?: readonly MachineVolume[] | undefined }): Promise<void> {
+    if (volumes.length > 0) await this.volumes.prepare(id, volumes);
+  }
+
+  async #plugAll(held: Held, { volumes = [] }: { volumes?: readonly MachineVolume[] | undefined }): Promise<void> {
+    if (volumes.length === 0) return;
+    await held.run.ready;
+    await this.volumes.plugAll(held.row.id, volumes);
+  }
+
+  async #bring(
+    id: string,
+    saved: SavedState,
+    { shape, volumes = [] }: CreateMachine,
+    diskOnly: boolean,
+  ): Promise<void> {
     if (!this.saved) throw new RouseFailure("unavailable", "This host takes up no stored states.");
     if (!(await this.saved.holds(id, saved))) {
-      // What else there is of it goes, with its process.
+      // What else there is of it goes, with its process and its volumes' disks.
+      if (this.hasVolumes) await this.volumes.discard(id, volumes);
       await this.driver.destroy(id);
-      await this.saved.adopt(id, saved, shape, diskOnly);
+      await this.saved.adopt(id, saved, { shape, diskOnly, volumes });
     }
     await this.saved.bringBack(id, saved, diskOnly);
   }

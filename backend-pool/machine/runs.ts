@@ -23,6 +23,7 @@ import {
 } from "./held.ts";
 import type { Room } from "./room.ts";
 import type { SavedStates } from "./saved-states.ts";
+import type { MachineVolumes } from "./volumes.ts";
 
 export interface MachinesOptions {
   /** Whether this host has the right to run machines now (`host-lease.ts`). */
@@ -32,6 +33,7 @@ export interface MachinesOptions {
   /** States that are sealed here, or stored off this host; null: this host keeps its sleepers as they are. */
   readonly saved?: SavedStates | null;
   readonly captures?: Captures | null;
+  readonly volumes?: MachineVolumes | null;
 }
 
 export abstract class MachineRuns extends MachineBook {
@@ -42,12 +44,20 @@ export abstract class MachineRuns extends MachineBook {
   protected readonly room: Room | null;
   protected readonly saved: SavedStates | null;
   protected readonly captures: Captures | null;
+  readonly #volumes: MachineVolumes | null;
 
   protected constructor(
     driver: Driver,
     journal: Journal,
     policy: SleepPolicy,
-    { mayRun = () => true, session = () => null, room = null, saved = null, captures = null }: MachinesOptions,
+    {
+      mayRun = () => true,
+      session = () => null,
+      room = null,
+      saved = null,
+      captures = null,
+      volumes = null,
+    }: MachinesOptions,
   ) {
     super(journal);
     this.driver = driver;
@@ -57,7 +67,19 @@ export abstract class MachineRuns extends MachineBook {
     this.room = room;
     this.saved = saved;
     this.captures = captures;
+    this.#volumes = volumes;
     driver.onEnded((id) => void this.onEnded(id));
+  }
+
+  /** @throws RouseFailure `unavailable` */
+  protected get volumes(): MachineVolumes {
+    if (!this.#volumes)
+      throw new RouseFailure("unavailable", "This host stores nothing off itself, so it has no volumes.");
+    return this.#volumes;
+  }
+
+  protected get hasVolumes(): boolean {
+    return this.#volumes !== null;
   }
 
   protected async pauseRun(held: Held): Promise<void> {

@@ -42,6 +42,17 @@ export const CaptureRow = z.object({
 });
 export type CaptureRow = z.infer<typeof CaptureRow>;
 
+/** The disk of a volume that no machine has any more, or of a copy: stored off this host, then removed. */
+export const VolumeRow = z.object({
+  /** An attachment, or a backup. */
+  id: z.string(),
+  account: z.string(),
+  /** The run that it was written in last. */
+  generation: z.int(),
+  clean: z.boolean(),
+});
+export type VolumeRow = z.infer<typeof VolumeRow>;
+
 /** Longer than any message can be late, milliseconds. */
 const REMOVED_KEPT_MS = 7 * 86_400_000;
 
@@ -53,6 +64,7 @@ export class Journal {
     this.#db.exec(`
       CREATE TABLE IF NOT EXISTS machines (id TEXT PRIMARY KEY, row TEXT NOT NULL) STRICT;
       CREATE TABLE IF NOT EXISTS captures (id TEXT PRIMARY KEY, row TEXT NOT NULL) STRICT;
+      CREATE TABLE IF NOT EXISTS volumes (id TEXT PRIMARY KEY, row TEXT NOT NULL) STRICT;
       CREATE TABLE IF NOT EXISTS removed (id TEXT PRIMARY KEY, generation INTEGER NOT NULL, at INTEGER NOT NULL) STRICT;
     `);
   }
@@ -103,6 +115,19 @@ export class Journal {
   captures(): CaptureRow[] {
     const rows = this.#db.prepare("SELECT row FROM captures ORDER BY id").all();
     return rows.map((found) => CaptureRow.parse(JSON.parse(String(found["row"]))));
+  }
+
+  putVolume(row: VolumeRow): void {
+    this.#db.prepare("INSERT OR REPLACE INTO volumes (id, row) VALUES (?, ?)").run(row.id, JSON.stringify(row));
+  }
+
+  removeVolume(id: string): void {
+    this.#db.prepare("DELETE FROM volumes WHERE id = ?").run(id);
+  }
+
+  volumes(): VolumeRow[] {
+    const rows = this.#db.prepare("SELECT row FROM volumes ORDER BY id").all();
+    return rows.map((found) => VolumeRow.parse(JSON.parse(String(found["row"]))));
   }
 
   close(): void {

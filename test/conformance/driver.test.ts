@@ -1,40 +1,14 @@
 /** What every driver must do, run against each of them. */
-import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
-import { request } from "node:http";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { defaultHome } from "../../backend-pool/config.ts";
-import { buildImage } from "../../backend-pool/images/build.ts";
-import { defaultRecipe } from "../../backend-pool/images/recipe.ts";
 import { agentFacts } from "../../backend-pool/machine/agent-client.ts";
 import type { Driver } from "../../backend-pool/machine/driver.ts";
-import { FakeDriver } from "../../backend-pool/machine/fake/driver.ts";
-import { chooseAccelerator } from "../../backend-pool/machine/qemu/accelerator.ts";
-import { QemuDriver, qemuVersion } from "../../backend-pool/machine/qemu/driver.ts";
-import { lineProgress } from "../../backend-pool/progress.ts";
 import { shapeOf } from "../../backend-pool/shape.ts";
 import { AGENT_PORT } from "../../sdk/contract/guest-limits.ts";
 import { newSandboxId } from "../../sdk/contract/names.ts";
-
-const drivers: Record<string, (dir: string) => Promise<Driver>> = {
-  fake: async (dir) => new FakeDriver(join(dir, "machines")),
-  qemu: async (dir) => {
-    const imagesDir = join(defaultHome(), "images");
-    const image = await buildImage(defaultRecipe, imagesDir, lineProgress);
-    const version = await qemuVersion();
-    const accelerator = await chooseAccelerator({ ...image, qemuVersion: version, cacheDir: imagesDir });
-    const runDir = join(dir, "run");
-    await mkdir(runDir, { recursive: true });
-    return new QemuDriver(image, accelerator, version, {
-      imagesDir,
-      machinesDir: join(dir, "machines"),
-      runDir,
-      spares: 0,
-      progress: lineProgress,
-    });
-  },
-};
+import { drivers, execIn } from "./drivers.ts";
 
 describe.for(Object.keys(drivers))("driver %s", (name) => {
   let dir: string;
@@ -55,21 +29,7 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
     await rm(dir, { recursive: true, force: true });
   });
 
-  /** A command through the guest agent. */
-  async function exec(command: string, of = id): Promise<string> {
-    const at = await driver.endpoint(of, AGENT_PORT);
-    const body = JSON.stringify({ command });
-    return new Promise((resolve, reject) => {
-      const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
-      const req = request({ ...at, path: "/exec", method: "POST", headers, agent: false }, (res) => {
-        let text = "";
-        res.on("data", (chunk: Buffer) => (text += chunk.toString()));
-        res.on("end", () => resolve((JSON.parse(text) as { stdout: string }).stdout.trim()));
-      });
-      req.on("error", reject);
-      req.end(body);
-    });
-  }
+  const exec = (command: string, of = id): Promise<string> => execIn(driver, of, command);
 
   it("knows nothing of a machine that was never made", async ({ expect }) => {
     expect(await driver.inspect(id)).toEqual({ exists: false, running: false, memory: "none", depth: null });

@@ -75,6 +75,23 @@ export class FakeDriver implements Driver {
     throw new RouseFailure("unavailable", "Processes of this host can't be copied.");
   }
 
+  async plugVolume(): Promise<void> {
+    throw new RouseFailure("unavailable", "Processes of this host have no volumes.");
+  }
+
+  async unplugVolume(): Promise<void> {
+    await this.plugVolume();
+  }
+
+  async growVolume(): Promise<void> {
+    await this.plugVolume();
+  }
+
+  async copyVolume(): Promise<boolean> {
+    await this.plugVolume();
+    return false;
+  }
+
   async createFrom(): Promise<void> {
     await this.capture();
   }

@@ -5,7 +5,7 @@ import { RouseFailure } from "../../../sdk/contract/errors.ts";
 import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
 import type { Shape, SleepDepth } from "../../../sdk/contract/host.ts";
 import type { Image } from "../../images/build.ts";
-import { isSnapshotId } from "../../../sdk/contract/names.ts";
+import { isSnapshotId, isVolumeCopyId } from "../../../sdk/contract/names.ts";
 import { allocatedBytes, exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import { agentAnswers } from "../agent-client.ts";
@@ -14,8 +14,10 @@ import type { Stats } from "../stats.ts";
 import { CPU_MODEL, MACHINE_TYPE, qemuArguments, SLOTS, type Accelerator } from "./command.ts";
 import { Copies } from "./copies.ts";
 import { DEVICE_STATE, DISK, Golden, RAM, vmPaths, type GoldenOptions } from "./golden.ts";
+import { growPlugged, plugArguments, pluggedSlots, plugIn, plugOut, type Plug } from "./plugs.ts";
 import { MADE, readMade, writeMade, type Made } from "./made.ts";
 import { SleepFiles } from "./sleep-files.ts";
+import { VolumeFiles, type HostVolume } from "./volume-files.ts";
 import { isFrozen, signalQemu, Vm, type VmPaths } from "./vm.ts";
 
 export interface QemuOptions extends GoldenOptions {
@@ -40,6 +42,7 @@ export class QemuDriver implements Driver {
   readonly #chosen: Accelerator;
   readonly #golden: Golden;
   readonly #copies: Copies;
+  readonly #volumes: VolumeFiles;
   readonly #vms = new Map<string, Vm>();
   readonly #made = new Map<string, Made>();
   /** Guest ports that were used in a machine's runs: forwarded again at once when it wakes. */
@@ -59,7 +62,8 @@ export class QemuDriver implements Driver {
     this.#golden = new Golden(image, accelerator, options);
     this.#copies = new Copies(options.machinesDir);
     const files = new SleepFiles((id) => this.#dir(id), this.#golden, this.compatibility);
-    this.sleepers = { files, golden: this.#golden };
+    this.#volumes = new VolumeFiles((id) => this.#dir(id));
+    this.sleepers = { files, volumes: this.#volumes, golden: this.#golden };
   }
 
   async prepare(shape: Shape): Promise<void> {
@@ -123,6 +127,7 @@ export class QemuDriver implements Driver {
     const old = this.#vms.get(id);
     if (old) await this.#end(id, old);
     await Promise.all([rm(join(made.dir, DEVICE_STATE), { force: true }), rm(join(made.dir, RAM), { force: true })]);
+    await this.#unplugged(id, false);
     const vm = await this.#start(id, made, false).catch((fault: unknown) => {
       throw new RouseFailure("start_failed", `QEMU did not start: ${text(fault)}`, { cause: fault });
     });
@@ -187,12 +192,14 @@ export class QemuDriver implements Driver {
   async stop(id: string): Promise<void> {
     const made = await this.#find(id);
     const vm = this.#vms.get(id);
+    let inOrder = false;
     if (vm && !(await exists(join(made.dir, DEVICE_STATE)))) {
       this.#expected.add(vm);
       await vm.wire.off(SYNC_LIMIT_MS).catch(() => undefined);
-      await vm.ended(POWER_OFF_LIMIT_MS);
+      inOrder = await vm.ended(POWER_OFF_LIMIT_MS);
     }
     if (vm) await this.#end(id, vm);
+    await this.#unplugged(id, inOrder);
     await this.sleepers.files.change(id, { hasMemory: false });
     await Promise.all([rm(join(made.dir, DEVICE_STATE), { force: true }), rm(join(made.dir, RAM), { force: true })]);
   }
@@ -202,6 +209,52 @@ export class QemuDriver implements Driver {
     if (vm) this.#expected.add(vm);
     await signalQemu(this.#vmPaths(id), "SIGKILL");
     if (vm) await this.#end(id, vm);
+    if (!(await exists(join(this.#dir(id), DEVICE_STATE)))) await this.#unplugged(id, false);
+  }
+
+  async plugVolume(id: string, volume: string): Promise<void> {
+    const vm = this.#running(id);
+    const found = await this.#volume(id, volume);
+    // Before the machine has the disk: RAM that knows a disk loads only in a process that has it.
+    await this.#volumes.change(id, volume, { plugged: true, clean: false });
+    try {
+      await plugIn(vm, this.#plug(found), found.path);
+    } catch (fault) {
+      await plugOut(vm, found.slot)
+        .then(() => this.#volumes.change(id, volume, { plugged: false }))
+        .catch(() => undefined);
+      throw fault;
+    }
+  }
+
+  async unplugVolume(id: string, volume: string): Promise<void> {
+    const vm = this.#running(id);
+    const { slot, mode } = await this.#volume(id, volume);
+    await plugOut(vm, slot);
+    await this.#volumes.change(id, volume, { plugged: false, clean: mode === "rw" });
+  }
+
+  async growVolume(id: string, volume: string, sizeMiB: number): Promise<void> {
+    const { slot } = await this.#volume(id, volume);
+    await growPlugged(this.#running(id), slot, sizeMiB);
+    await this.#volumes.change(id, volume, { sizeMiB });
+  }
+
+  async copyVolume(id: string, volume: string, to: string): Promise<boolean> {
+    const { slot, plugged, clean } = await this.#volume(id, volume);
+    const vm = this.#vms.get(id);
+    const runs = plugged && vm !== undefined && !(await exists(join(this.#dir(id), DEVICE_STATE)));
+    if (!runs) {
+      await this.#volumes.copy(volume, to);
+      return clean;
+    }
+    const stands = (await vm.wire.freeze(slot, SYNC_LIMIT_MS).catch(() => 1)) === 0;
+    try {
+      await this.#volumes.copy(volume, to);
+    } finally {
+      if (stands) await vm.wire.thaw(slot, SYNC_LIMIT_MS).catch(() => undefined);
+    }
+    return stands;
   }
 
   async thaw(id: string, identity: Identity): Promise<Actual> {
@@ -266,6 +319,7 @@ export class QemuDriver implements Driver {
         if (saved && status === "running") await rm(join(made.dir, DEVICE_STATE));
         const isAwake = status === "running" || (!saved && status !== "inmigrate");
         // Stopped and not saved: the host agent died in the middle of a pause or a wake, and nothing is lost by going on.
+        await this.#reconcile(id, vm);
         if (isAwake && status !== "running") await vm.run();
         if (isAwake) await vm.wire.wake(identity, WAKE_LIMIT_MS).catch(() => undefined);
       }
@@ -282,7 +336,7 @@ export class QemuDriver implements Driver {
       halves.map((name) => rm(join(this.#options.machinesDir, name), { recursive: true, force: true })),
     );
     // Copies that are no machines are in the same place (`capture`).
-    return names.filter((name) => !name.endsWith(".part") && !isSnapshotId(name));
+    return names.filter((name) => !name.endsWith(".part") && !isSnapshotId(name) && !isVolumeCopyId(name));
   }
 
   async endpoint(id: string, guestPort: number): Promise<Endpoint> {
@@ -355,9 +409,41 @@ export class QemuDriver implements Driver {
       kernel: image.kernel,
       initrd: image.initrd,
     };
-    const vm = await Vm.start(qemuArguments(made.shape, this.#chosen, files, incoming, made.slots), made.paths);
+    const plugs = (await this.#volumes.of(id)).filter(({ plugged }) => plugged).map((volume) => this.#plug(volume));
+    const args = [...qemuArguments(made.shape, this.#chosen, files, incoming, made.slots), ...plugArguments(plugs)];
+    const vm = await Vm.start(args, made.paths);
     this.#watch(id, vm);
     return vm;
+  }
+
+  #plug({ id, slot, mode }: HostVolume): Plug {
+    return { slot, mode, disk: this.#volumes.disk(id) };
+  }
+
+  async #volume(id: string, volume: string): Promise<HostVolume> {
+    const found = (await this.#volumes.of(id)).find((one) => one.id === volume);
+    if (!found) throw new RouseFailure("attachment_not_found", "The machine does not have that volume.");
+    return found;
+  }
+
+  /** No RAM knows the machine's volumes any more. */
+  async #unplugged(id: string, clean: boolean): Promise<void> {
+    const volumes = await this.#volumes.of(id);
+    if (!volumes.some(({ plugged }) => plugged)) return;
+    const after = (volume: HostVolume) => (volume.plugged ? { ...volume, plugged: false, clean } : volume);
+    await this.#volumes.note(id, volumes.map(after));
+  }
+
+  /** A host agent that died while it plugged a volume in or out does not know what became of that. */
+  async #reconcile(id: string, vm: Vm): Promise<void> {
+    const volumes = await this.#volumes.of(id);
+    if (volumes.length === 0) return;
+    const there = await pluggedSlots(vm);
+    if (volumes.some(({ slot, plugged }) => plugged !== there.has(slot)))
+      await this.#volumes.note(
+        id,
+        volumes.map((volume) => ({ ...volume, plugged: there.has(volume.slot) })),
+      );
   }
 
   #watch(id: string, vm: Vm): void {

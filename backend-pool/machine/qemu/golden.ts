@@ -117,6 +117,13 @@ export class Golden {
     this.refill(golden);
   }
 
+  /** Put a ready clone of the golden state in that folder at `target`; false when there is none. */
+  async takeSpare(golden: string, target: string): Promise<boolean> {
+    const taken = await this.#takeSpare(golden, target);
+    if (taken) this.refill(golden);
+    return taken;
+  }
+
   /** Bring the number of ready clones of a golden state up, in the background. */
   refill(golden: string): void {
     if (this.#closed || this.#options.spares === 0 || this.#refilling.has(golden)) return;

@@ -35,6 +35,8 @@ export const SealedNote = z.object({
   shed: z.boolean(),
   /** RAM can be loaded. */
   hasMemory: z.boolean(),
+  /** Of a volume: when its disk was written last, Unix milliseconds. */
+  writtenMs: z.number().optional(),
 });
 export type SealedNote = z.infer<typeof SealedNote>;
 

@@ -5,6 +5,7 @@ import { closeSync, constants, openSync, readFileSync } from "node:fs";
 import { open, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { z } from "zod";
+import { endLeftMirrors } from "./mirrors.ts";
 import { connectUnix, Qmp, QmpError } from "./qmp.ts";
 import { Wire } from "./wire.ts";
 
@@ -76,6 +77,7 @@ export class Vm {
     await writeFile(paths.pid, String(pid), { mode: 0o600 });
     try {
       const vm = await Vm.#connect(paths, pid, true, 3000);
+      await endLeftMirrors(vm.qmp);
       const status = await vm.status();
       vm.#attached = true;
       vm.loaded = status !== "inmigrate";
@@ -131,6 +133,26 @@ export class Vm {
    */
   async save(file: string): Promise<void> {
     const part = `${file}.part`;
+    try {
+      await this.stop();
+      const state = await this.deviceState();
+      const handle = await open(part, "w", 0o600);
+      await handle.writeFile(state);
+      await handle.close();
+      await rename(part, file);
+    } catch (fault) {
+      await this.run().catch(() => undefined);
+      throw fault;
+    }
+  }
+
+  /** After it the guest's RAM and disks are what they are. */
+  async stop(): Promise<void> {
+    await this.qmp.execute("stop");
+  }
+
+  /** The state of devices, while the virtual CPUs stand still. */
+  async deviceState(): Promise<Buffer> {
     await rm(this.#paths.state, { force: true });
     const server = createServer();
     server.listen(this.#paths.state);
@@ -145,16 +167,9 @@ export class Vm {
       received.catch(() => undefined);
       const moved = this.#moved();
       moved.catch(() => undefined);
-      await this.qmp.execute("stop");
       await this.qmp.execute("migrate", { uri: `unix:${this.#paths.state}` });
       await moved;
-      const handle = await open(part, "w", 0o600);
-      await handle.writeFile(await received);
-      await handle.close();
-      await rename(part, file);
-    } catch (fault) {
-      await this.qmp.execute("cont").catch(() => undefined);
-      throw fault;
+      return await received;
     } finally {
       server.close();
       await rm(this.#paths.state, { force: true });

@@ -17,6 +17,8 @@ export class Wire {
   #next = 1;
   #rest = "";
   #up: (() => void)[] = [];
+  /** Lines that wait until `release`; null when lines go out at once. */
+  #held: string[] | null = null;
 
   private constructor(socket: Socket) {
     this.#socket = socket;
@@ -96,6 +98,21 @@ export class Wire {
     return this.#askNumber(`thaw SEQ ${slot}`, limitMs);
   }
 
+  /**
+   * Keep lines back from now on: QEMU would put one into the RAM of a guest that stands still. Returns when those that
+   * are under way are answered, or after `limitMs`.
+   */
+  async hold(limitMs: number): Promise<void> {
+    this.#held ??= [];
+    const end = performance.now() + limitMs;
+    while (this.#waiting.size > 0 && performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+
+  release(): void {
+    for (const line of this.#held ?? []) this.#socket.write(line);
+    this.#held = null;
+  }
+
   close(): void {
     this.#socket.destroy();
   }
@@ -114,7 +131,9 @@ export class Wire {
         reject(new Error(`the guest did not answer "${line.split(" ")[0]}" in ${limitMs} ms`));
       }, limitMs);
       this.#waiting.set(seq, { resolve, reject, timer });
-      this.#socket.write(`${line.replace("SEQ", seq)}\n`);
+      const text = `${line.replace("SEQ", seq)}\n`;
+      if (this.#held) this.#held.push(text);
+      else this.#socket.write(text);
     });
   }
 
