@@ -52,8 +52,8 @@ export interface RouseOptions {
   /** Retries after the first try; 4 unless given. Changes are retried under one idempotency key. */
   maxRetries?: number | undefined;
   /**
-   * How long a creation waits for room on a host and for volumes that are being let go, milliseconds; 120 000 unless
-   * given, 0 for not at all.
+   * How long a creation waits for room on a host, and what needs a volume that is being let go waits for that,
+   * milliseconds; 120 000 unless given, 0 for not at all.
    */
   waitForCapacityMs?: number | undefined;
 }

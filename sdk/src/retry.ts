@@ -26,7 +26,7 @@ export const NOTHING_RAN_MS = 300_000;
 const WAIT_MAX_MS = 30_000;
 const CAPACITY_WAITS_MS = [500, 1000, 2000, 4000, 8000] as const;
 
-/** Answers to a creation that others change: a machine ends, or a volume is let go. */
+/** Refusals that end by themselves: a machine ends, or a volume is let go. */
 const ROOM_CODES = new Set(["no_capacity", "volume_releasing"]);
 
 /** Whether sending the same request again may help. */
@@ -54,7 +54,7 @@ export interface RetryState {
 export interface RetryPolicy {
   /** Retries after the first try. */
   maxRetries: number;
-  /** Milliseconds a creation waits for room and for volumes; 0 for calls that don't. */
+  /** Milliseconds that the call waits for room or for a volume; 0 for calls that don't. */
   waitForCapacityMs: number;
   /** A random number from 0 to 1. */
   random: () => number;

@@ -133,9 +133,12 @@ export class Volumes {
     return parseAnswer(VolumeSchema, await this.#post(pathOf(volume, ":resize"), { sizeMiB }, options));
   }
 
-  /** Delete for good; its backups stay. @throws ConflictError `volume_attached` while a sandbox has it */
+  /**
+   * Delete for good; its backups stay. One that a sandbox is letting go is waited for, as in {@link Volumes.attach}.
+   * @throws ConflictError `volume_attached` while a sandbox has it, `volume_releasing`
+   */
   async delete(volume: string, options: RequestOptions = {}): Promise<void> {
-    await this.#post(pathOf(volume, ":delete"), {}, options);
+    await this.#post(pathOf(volume, ":delete"), {}, { ...options, waitForCapacity: true });
   }
 
   /**
@@ -143,7 +146,7 @@ export class Volumes {
    * go is waited for as long as a creation waits for room (`waitForCapacityMs`, 2 minutes).
    * @throws ConflictError `volume_attached` (another sandbox writes, `details.sandboxId`), `volume_releasing`,
    *   `volume_not_ready` (`snapshot` of one without a consistent state yet), `quota_exceeded`, or `conflict`: the sandbox
-   *   sleeps
+   *   sleeps, or has it already
    * @throws ServiceUnavailableError `volume_failed`
    */
   async attach(
@@ -200,7 +203,9 @@ export class Volumes {
   }
 
   /**
-   * Copy it as it is now, and wait until the copy is stored. The sandbox that has it goes on.
+   * Copy it as it is now, and wait until the copy is stored. The sandbox that has it goes on; one that is letting it go
+   * is waited for, as in {@link Volumes.attach}.
+   * @throws ConflictError `volume_releasing`, or `quota_exceeded`: the account has too many backups
    * @throws ServiceUnavailableError `backup_failed`; the volume is as it was
    * @throws ConnectionError `timeout`; the backup goes on, as `details.backupId`
    */
@@ -208,7 +213,10 @@ export class Volumes {
     const { name, labels, retentionDays, ...rest } = options;
     const json = { name, labels, retentionDays };
     const backup = await settle<VolumeBackup>(rest, {
-      begin: async (extras) => parseAnswer(BackupSchema, await this.#post(pathOf(volume, ":backup"), json, extras)),
+      begin: async (extras) => {
+        const call = { ...extras, waitForCapacity: true };
+        return parseAnswer(BackupSchema, await this.#post(pathOf(volume, ":backup"), json, call));
+      },
       again: ({ id }, extras) => this.getBackup(id, extras),
       meanwhile: "pending",
       late: (begun) =>

@@ -307,6 +307,22 @@ describe("attaching", () => {
   });
 });
 
+test("a volume that a sandbox is letting go is backed up and deleted once it is free", async () => {
+  server
+    .on(TAKE_BACKUP, (_request, reply, count) =>
+      count < 6 ? reply.error("volume_releasing", { retryAfterMs: 1 }) : reply.json(backupAnswer()),
+    )
+    .on(`POST ${VOLUME}:delete`, (_request, reply, count) =>
+      count < 6 ? reply.error("volume_releasing", { retryAfterMs: 1 }) : reply.json(volumeAnswer({ state: "deleted" })),
+    );
+  expect((await rouse.volumes.backup(VOLUME_ID)).state).toBe("ready");
+  await rouse.volumes.delete(VOLUME_ID);
+  expect(server.requests).toHaveLength(14);
+  server.on(`POST ${VOLUME}:delete`, (_request, reply) => reply.error("volume_attached"));
+  await expect(rouse.volumes.delete(VOLUME_ID)).rejects.toMatchObject({ code: "volume_attached" });
+  expect(server.requests).toHaveLength(15);
+});
+
 describe("detaching", () => {
   test("is waited for until what was written is stored", async () => {
     server
