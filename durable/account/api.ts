@@ -55,6 +55,21 @@ export interface RunAsk {
   readonly maxTotalCostMicros: number | null;
 }
 
+/** What a volume has come to in a month so far; a later report of it holds all of an earlier one. */
+export interface VolumeReport {
+  readonly volumeId: string;
+  readonly name: string | null;
+  readonly labels: Readonly<Record<string, string>>;
+  /** Unix milliseconds. Its rates are those of then. */
+  readonly createdAt: number;
+  /** `2026-11`, UTC. */
+  readonly month: string;
+  /** Grows with every report of the month. */
+  readonly sequence: number;
+  /** MiB-milliseconds, in digits. */
+  readonly amount: string;
+}
+
 /** A change that is made once per Idempotency-Key. */
 export interface Once {
   readonly key: string | null;
@@ -70,6 +85,8 @@ export interface AccountApi {
   admitRun(ask: RunAsk): Promise<Result<object>>;
   /** Book what a host reports. Answers how many reports were refused: an amount went down, or the machine is elsewhere. */
   recordUsage(reports: readonly UsageReport[], hostId: string): Promise<number>;
+  /** Book what volumes come to. May be repeated, and come in any order. */
+  recordVolumes(reports: readonly VolumeReport[]): Promise<void>;
   usage(query: UsageQuery): Promise<Usage>;
   /** What a sandbox has cost so far, microdollars. */
   chargedMicros(sandboxId: string): Promise<number>;

@@ -10,9 +10,10 @@ export interface Booked {
   readonly amounts: Amounts;
 }
 
-/** What a sandbox used in a month on a plan. */
+/** What a sandbox used in a month on a plan, or what a volume came to. */
 export interface Line {
   readonly month: string;
+  /** Its id, or the volume's. */
   readonly sandboxId: string;
   readonly plan: AccountPlan;
   readonly amounts: Amounts;
@@ -41,6 +42,11 @@ export function monthOf(at: number): string {
   return new Date(at).toISOString().slice(0, 7);
 }
 
+/** Months since the year 0. */
+export function monthNumber(month: string): number {
+  return Number(month.slice(0, 4)) * 12 + Number(month.slice(5));
+}
+
 /** `2026-11-29`, UTC. */
 export function dayOf(at: number): string {
   return new Date(at).toISOString().slice(0, 10);
@@ -67,11 +73,16 @@ export function priceOfLine({ plan, amounts, existedMs }: Line, rates: Rates, fl
   // What sleeps on a trial is free.
   const storedMicros = metered && plan !== "trial" ? Number(priceOf("stored", amounts.stored, rates)) : 0;
   const flatMicros = metered ? 0 : flatPrice(existedMs, flatMicrosPerMonth);
-  const totalMicros = cpuMicros + memoryMicros + storedMicros + flatMicros;
-  return { cpuMicros, memoryMicros, storedMicros, flatMicros, totalMicros };
+  // The flat price is a sandbox's; a volume costs what it costs on every plan.
+  const volumeMicros = Number(priceOf("volume", amounts.volume, rates));
+  const totalMicros = cpuMicros + memoryMicros + storedMicros + flatMicros + volumeMicros;
+  return { cpuMicros, memoryMicros, storedMicros, flatMicros, volumeMicros, totalMicros };
 }
 
-export type PricedLine = Pick<UsageLine, "cpuMicros" | "memoryMicros" | "storedMicros" | "flatMicros" | "totalMicros">;
+export type PricedLine = Pick<
+  UsageLine,
+  "cpuMicros" | "memoryMicros" | "storedMicros" | "flatMicros" | "volumeMicros" | "totalMicros"
+>;
 
 /** Totals by the value of a label, or by month. */
 export function groupsOf(lines: readonly UsageLine[], by: string): UsageGroup[] {
@@ -81,7 +92,7 @@ export function groupsOf(lines: readonly UsageLine[], by: string): UsageGroup[] 
     const key = label === null ? (by === "month" ? line.month : line.sandboxId) : (line.labels[label] ?? null);
     const group = groups.get(key) ?? { totalMicros: 0, sandboxes: new Set() };
     group.totalMicros += line.totalMicros;
-    group.sandboxes.add(line.sandboxId);
+    if (line.kind !== "volume") group.sandboxes.add(line.sandboxId);
     groups.set(key, group);
   }
   return [...groups]

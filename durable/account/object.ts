@@ -24,7 +24,7 @@ import type { Usage, UsageQuery, UsageReport } from "../../sdk/contract/usage.ts
 import { hmacHex, sha256Hex } from "../hash.ts";
 import { refuse, type Result } from "../result.ts";
 import { sandboxObject } from "../sandbox/api.ts";
-import type { AccountApi, KeyVerdict, Once, RunAsk, Summary } from "./api.ts";
+import type { AccountApi, KeyVerdict, Once, RunAsk, Summary, VolumeReport } from "./api.ts";
 import { fromCursor, toCursor } from "./cursor.ts";
 import { isPrepaid, microsOf, UNPAID_KEPT_MS } from "./funds.ts";
 import { excess, isLive, toKey, type StoredKey } from "./key.ts";
@@ -128,6 +128,13 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     await this.#enforce(new Set(reports.map(({ id }) => id)));
     await this.#arm(Date.now() + ENTRIES_KEPT_MS);
     return refused;
+  }
+
+  async recordVolumes(reports: readonly VolumeReport[]): Promise<void> {
+    const store = this.#open();
+    this.#treasury(store).bookVolumes(reports, this.#profile(store), Date.now());
+    await this.#enforce(new Set());
+    await this.#arm(Date.now() + ENTRIES_KEPT_MS);
   }
 
   async usage(query: UsageQuery): Promise<Usage> {

@@ -123,4 +123,13 @@ export const migrations: readonly Migration[] = [
       CREATE TABLE host_epochs (host_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL) STRICT;
     `,
   },
+  {
+    id: "0004-volumes",
+    // sandbox_id is the volume's in lines of volumes; their generation is the month.
+    sql: `
+      ALTER TABLE entries ADD COLUMN volume TEXT NOT NULL DEFAULT '0';
+      ALTER TABLE booked ADD COLUMN volume TEXT NOT NULL DEFAULT '0';
+      ALTER TABLE lines ADD COLUMN volume TEXT NOT NULL DEFAULT '0';
+    `,
+  },
 ];

@@ -1,6 +1,7 @@
 /** The money of an account: what runs may begin, what is booked, and what must end. Acts on the account's tables. */
 import type { Failure } from "../../sdk/contract/error-codes.ts";
-import { defaultRates, ratesAt, RatesHistory, type Rates } from "../../sdk/contract/pricing.ts";
+import { VolumeId } from "../../sdk/contract/names.ts";
+import { defaultRates, NOTHING, ratesAt, RatesHistory, type Rates } from "../../sdk/contract/pricing.ts";
 import type { Sandbox, StopReason } from "../../sdk/contract/sandbox.ts";
 import {
   fromDigits,
@@ -10,10 +11,10 @@ import {
   type UsageQuery,
   type UsageReport,
 } from "../../sdk/contract/usage.ts";
-import type { RunAsk } from "./api.ts";
+import type { RunAsk, VolumeReport } from "./api.ts";
 import { endOf, holdOf, isPrepaid, overLimit, shortOf, type Balance, type Spending } from "./funds.ts";
 import { isLive } from "./key.ts";
-import { addedBy, byMonth, dayOf, groupsOf, monthOf, priceOfLine, type Line } from "./ledger.ts";
+import { addedBy, byMonth, dayOf, groupsOf, monthNumber, monthOf, priceOfLine, type Line } from "./ledger.ts";
 import type { Profile } from "./profile.ts";
 import { overQuota } from "./quota.ts";
 import type { Run } from "./runs.ts";
@@ -116,6 +117,23 @@ export class Treasury {
     return refused;
   }
 
+  /** Book what volumes come to: on every plan, and also without credit, as they are kept until they are deleted. */
+  bookVolumes(reports: readonly VolumeReport[], { plan }: Profile, at: number): void {
+    const { books, purse } = this.#store;
+    for (const { volumeId, name, labels, createdAt, month, sequence, amount } of reports) {
+      const total = { ...NOTHING, volume: BigInt(amount) };
+      // Each month is counted for itself, as a run of a machine is.
+      const generation = monthNumber(month);
+      const added = addedBy(books.booked(volumeId, generation), { sequence, amounts: total });
+      if (added === null || added === "nothing") continue;
+      purse.describe({ id: volumeId, name, labels: { ...labels } }, { keyId: null, hostId: null }, null);
+      books.keepRates(volumeId, this.ratesFor(volumeId, createdAt), createdAt);
+      books.append({ sandboxId: volumeId, generation, sequence, at, month, plan, added, total }, (before, after) =>
+        this.#spend(before, after, at),
+      );
+    }
+  }
+
   /** Count the existence of all sandboxes up to now, where that is what is paid for. */
   settle(profile: Profile, now: number): void {
     for (const { sandboxId, since } of this.#store.present()) {
@@ -209,7 +227,9 @@ export class Treasury {
       name: cost?.name ?? null,
       labels: { ...cost?.labels },
       plan: line.plan,
+      kind: VolumeId.safeParse(line.sandboxId).success ? "volume" : "sandbox",
       ...toDigits(line.amounts),
+      volume: String(line.amounts.volume),
       ...this.#priced(line),
     };
   }

@@ -255,7 +255,7 @@ it("shows what a month cost by sandbox, by label, by month and as CSV, also of w
   expect(csv.headers.get("content-type")).toBe("text/csv; charset=utf-8");
   const text = await csv.text();
   expect(text.split("\n")[0]).toBe(
-    "month,sandboxId,name,labels,plan,cpu,memory,stored,cpuMicros,memoryMicros,storedMicros,flatMicros,totalMicros",
+    "month,sandboxId,name,labels,plan,cpu,memory,stored,cpuMicros,memoryMicros,storedMicros,flatMicros,totalMicros,kind,volume,volumeMicros",
   );
   expect(text).toContain(`${month},${red.id},${red.name},"team=red note=""=1"", x",unmetered,${HOUR_NS}`);
   for (const wrong of ["by=color", "by=label:", "format=xml", "month=13"])

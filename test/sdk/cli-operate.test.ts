@@ -87,6 +87,7 @@ test("host add prints the secrets file, and says what to do with it", async () =
 describe("usage", () => {
   const line: UsageLine = {
     month: "2026-11",
+    kind: "sandbox",
     sandboxId: "demo~abcdefghijkl",
     name: "demo",
     labels: { team: "blue" },
@@ -94,10 +95,12 @@ describe("usage", () => {
     cpu: "3600000000000",
     memory: "7372800000",
     stored: "1800000000000000",
+    volume: "0",
     cpuMicros: 25_000,
     memoryMicros: 15_000,
     storedMicros: 55,
     flatMicros: 0,
+    volumeMicros: 0,
     totalMicros: 40_055,
   };
 
@@ -123,8 +126,8 @@ describe("usage", () => {
     expect(rows[1]).toMatch(/^demo~abcdefghijkl +1\.000 +2\.000 +0\.500 +\$0\.04$/);
     expect(rows[2]).toMatch(/^Total +\$0\.04$/);
     expect((await rouse(["usage", "--csv"])).stdout).toBe(
-      "month,sandboxId,name,labels,plan,cpu,memory,stored,cpuMicros,memoryMicros,storedMicros,flatMicros,totalMicros\n" +
-        "2026-11,demo~abcdefghijkl,demo,team=blue,metered,3600000000000,7372800000,1800000000000000,25000,15000,55,0,40055\n",
+      "month,sandboxId,name,labels,plan,cpu,memory,stored,cpuMicros,memoryMicros,storedMicros,flatMicros,totalMicros,kind,volume,volumeMicros\n" +
+        "2026-11,demo~abcdefghijkl,demo,team=blue,metered,3600000000000,7372800000,1800000000000000,25000,15000,55,0,40055,sandbox,0,0\n",
     );
     expect(JSON.parse((await rouse(["usage", "--json"])).stdout)).toMatchObject({ lines: [line] });
     expect((await rouse(["usage", "--month", "2020-01"])).stdout).toBe("Nothing was used in 2020-01.\n");
