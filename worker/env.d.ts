@@ -4,6 +4,7 @@ declare namespace Cloudflare {
     SANDBOX: DurableObjectNamespace<never>;
     ACCOUNT: DurableObjectNamespace<never>;
     SNAPSHOTS: DurableObjectNamespace<never>;
+    VOLUMES: DurableObjectNamespace<never>;
     HOSTS: DurableObjectNamespace;
     LOGIN: DurableObjectNamespace<never>;
     VAULT: DurableObjectNamespace<never>;

@@ -10,6 +10,7 @@ export { HostBoard } from "../durable/hosts/board.ts";
 export { SnapshotsObject } from "../durable/snapshots/object.ts";
 export { SandboxObject } from "../durable/sandbox/object.ts";
 export { VaultObject } from "../durable/vault/object.ts";
+export { VolumesObject } from "../durable/volumes/object.ts";
 
 export default {
   async fetch(request, env, ctx): Promise<Response> {

@@ -54,35 +54,47 @@ export interface SnapshotCopyAsk {
 }
 
 export interface VolumesApi {
-  /** @returns `name_taken`, `volume_not_found` (the backup), `volume_not_ready` (it is not), `disk_too_small`, `quota_exceeded` */
+  /** @returns `name_taken`, `backup_not_found`, `volume_not_ready` (the backup is not), `disk_too_small`, `quota_exceeded` */
   create(input: CreateVolume, once: Once): Promise<Result<{ readonly volume: Volume }>>;
   /** @param volume its id or name */
   get(volume: string): Promise<Result<{ readonly volume: Volume }>>;
   /** The newest first. null when the cursor is not one of ours. */
   list(query: VolumeListQuery): Promise<VolumeList | null>;
   update(volume: string, input: UpdateVolume, once: Once): Promise<Result<{ readonly volume: Volume }>>;
-  /** It can only grow (`disk_too_small`). The sandbox that has it read-write is told. */
+  /**
+   * It can only grow (`disk_too_small`). The sandbox that has it read-write is told; when that fails, the failure is
+   * answered and the new size stays: asked again, the sandbox is told again, and its next run has it in any case.
+   */
   resize(volume: string, sizeMiB: number, once: Once): Promise<Result<{ readonly volume: Volume }>>;
   setPolicy(volume: string, input: BackupPolicy, once: Once): Promise<Result<{ readonly volume: Volume }>>;
-  /** @returns `volume_attached` while a sandbox has it (`details.sandboxId`) */
+  /** Its backups stay. @returns `volume_attached`, `volume_releasing` while a sandbox has it (`details.sandboxId`) */
   remove(volume: string, once: Once): Promise<Result<{ readonly volume: Volume }>>;
 
   /**
    * Give volumes to a sandbox: all, or none. Asked again with the same attachment ids, the answer is the same.
    * @returns `volume_not_found`, `volume_attached` (another sandbox writes; `details.sandboxId`), `volume_releasing`
-   * (one is letting go; `retryAfterMs`), `volume_not_ready` (`snapshot` of one that has no consistent state yet)
+   * (one is letting go; `retryAfterMs`), `volume_not_ready` (`snapshot` of one that has no consistent state yet),
+   * `conflict` (the sandbox has it already, or the attachment is over)
    */
   attach(ask: AttachAsk): Promise<Result<{ readonly attached: readonly AttachedVolume[] }>>;
-  /** The sandbox has noted them. Those that it never notes are given up after a while. */
+  /** The sandbox has noted them. Those that it never notes are given up after a while (`attachment_not_found`). */
   noted(sandboxId: string, attachments: readonly string[]): Promise<Result<object>>;
-  /** The sandbox is on that host from now on: no other may store what is written. Before it runs there. */
+  /**
+   * The sandbox is on that host from now on: no other may store what is written. Before it runs there. What is
+   * `detaching` stays with the host that had it.
+   */
   arrive(sandboxId: string, hostId: string): Promise<Result<object>>;
   detach(ask: DetachAsk): Promise<Result<object>>;
   /** @param waitMs for it to be over, when it is `detaching` */
   attachment(id: string, waitMs: number): Promise<Result<{ readonly attachment: Attachment }>>;
 
   /** @returns the backup, `pending` or `ready`; what a sandbox writes now is copied by its host. */
-  backup(volume: string, input: BackupVolume, once: Once, waitMs: number): Promise<Result<{ readonly backup: VolumeBackup }>>;
+  backup(
+    volume: string,
+    input: BackupVolume,
+    once: Once,
+    waitMs: number,
+  ): Promise<Result<{ readonly backup: VolumeBackup }>>;
   getBackup(id: string, waitMs: number): Promise<Result<{ readonly backup: VolumeBackup }>>;
   listBackups(query: VolumeBackupListQuery): Promise<VolumeBackupList | null>;
   removeBackup(id: string): Promise<Result<{ readonly backup: VolumeBackup }>>;

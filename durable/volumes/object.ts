@@ -1,0 +1,216 @@
+/** The volumes of one account: what is known of each, of its stays with sandboxes and its backups. Bytes are in vaults. */
+import { DurableObject } from "cloudflare:workers";
+import type { ArchiveStep } from "../../sdk/contract/archive.ts";
+import { AttachmentId, backupId, volumeId } from "../../sdk/contract/names.ts";
+import type {
+  Attachment,
+  BackupPolicy,
+  BackupVolume,
+  CreateVolume,
+  UpdateVolume,
+  Volume,
+  VolumeBackup,
+  VolumeBackupList,
+  VolumeBackupListQuery,
+  VolumeList,
+  VolumeListQuery,
+} from "../../sdk/contract/volume.ts";
+import type { Once } from "../account/api.ts";
+import type { Result } from "../result.ts";
+import type { ArchiveAnswer } from "../sandbox/api.ts";
+import { Answers } from "./answers.ts";
+import type { AttachAsk, AttachedVolume, DetachAsk, SnapshotCopyAsk, VolumesApi } from "./api.ts";
+import { Attachments, lostHosts } from "./attachments.ts";
+import { BACKUP_DAYS, Backups } from "./backups.ts";
+import { Charges } from "./charges.ts";
+import { HOUR_MS, toBackup } from "./record.ts";
+import { VolumeStore } from "./store.ts";
+import { Volumes } from "./volumes.ts";
+
+/** An alarm that dies is followed by another after this, milliseconds. */
+const SAFETY_MS = 30_000;
+const PAGE = 50;
+
+export class VolumesObject extends DurableObject<Env> implements VolumesApi {
+  readonly #store: VolumeStore;
+  readonly #answers: Answers;
+  readonly #charges: Charges;
+  readonly #attachments: Attachments;
+  readonly #backups: Backups;
+  readonly #volumes: Volumes;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#store = new VolumeStore(ctx, env);
+    const tidy = (id: string) => this.#volumes.tidy(id);
+    this.#answers = new Answers(this.#store);
+    this.#charges = new Charges(this.#store);
+    this.#attachments = new Attachments(this.#store, tidy);
+    this.#backups = new Backups(this.#store, tidy);
+    this.#volumes = new Volumes(this.#store, this.#charges, this.#backups);
+  }
+
+  async create(input: CreateVolume, once: Once): Promise<Result<{ volume: Volume }>> {
+    const id = await volumeId(this.ctx.id.name ?? "", once.key);
+    return this.#answers.once(once, () => this.#volumes.create(input, id));
+  }
+
+  async get(volume: string): Promise<Result<{ volume: Volume }>> {
+    return this.#volumes.get(volume);
+  }
+
+  async list(query: VolumeListQuery): Promise<VolumeList | null> {
+    return page(
+      query,
+      /^(\d{1,15})\.(vol-[0-9a-z]{20})$/,
+      (at, id) => this.#store.volumesBefore(at, id),
+      ({ name, state }) =>
+        (query.name === undefined || name === query.name) && (query.state === undefined || state === query.state),
+      (record) => this.#volumes.shown(record),
+    );
+  }
+
+  async update(volume: string, input: UpdateVolume, once: Once): Promise<Result<{ volume: Volume }>> {
+    return this.#answers.once(once, async () => this.#volumes.update(volume, input));
+  }
+
+  async resize(volume: string, sizeMiB: number, once: Once): Promise<Result<{ volume: Volume }>> {
+    return this.#answers.once(once, () => this.#volumes.resize(volume, sizeMiB));
+  }
+
+  async setPolicy(volume: string, input: BackupPolicy, once: Once): Promise<Result<{ volume: Volume }>> {
+    return this.#answers.once(once, async () => this.#volumes.setPolicy(volume, input));
+  }
+
+  async remove(volume: string, once: Once): Promise<Result<{ volume: Volume }>> {
+    return this.#answers.once(once, () => this.#volumes.remove(volume));
+  }
+
+  async attach(ask: AttachAsk): Promise<Result<{ attached: readonly AttachedVolume[] }>> {
+    return this.#attachments.attach(ask);
+  }
+
+  async noted(sandboxId: string, attachments: readonly string[]): Promise<Result<object>> {
+    return this.#attachments.noted(sandboxId, attachments);
+  }
+
+  async arrive(sandboxId: string, hostId: string): Promise<Result<object>> {
+    return this.#attachments.arrive(sandboxId, hostId);
+  }
+
+  async detach(ask: DetachAsk): Promise<Result<object>> {
+    return this.#attachments.detach(ask);
+  }
+
+  async attachment(id: string, waitMs: number): Promise<Result<{ attachment: Attachment }>> {
+    return this.#attachments.get(id, waitMs);
+  }
+
+  async backup(
+    volume: string,
+    { name, labels, retentionDays }: BackupVolume,
+    once: Once,
+    waitMs: number,
+  ): Promise<Result<{ backup: VolumeBackup }>> {
+    const id = await backupId(this.ctx.id.name ?? "", once.key);
+    const terms = {
+      ...{ id, name: name ?? null, labels: labels ?? {}, trigger: "manual" as const },
+      retentionDays: retentionDays ?? BACKUP_DAYS,
+    };
+    const answer = await this.#answers.once<Result<{ backup: VolumeBackup }>>(once, () =>
+      this.#backups.take(volume, terms, waitMs),
+    );
+    if (!answer.ok || answer.backup.state !== "pending" || !answer.backup.replayed) return answer;
+    // It may have become something since it was answered first.
+    const now = await this.#backups.get(answer.backup.id, waitMs);
+    return now.ok ? { ok: true, backup: { ...now.backup, replayed: true } } : answer;
+  }
+
+  async getBackup(id: string, waitMs: number): Promise<Result<{ backup: VolumeBackup }>> {
+    return this.#backups.get(id, waitMs);
+  }
+
+  async listBackups(query: VolumeBackupListQuery): Promise<VolumeBackupList | null> {
+    return page(
+      query,
+      /^(\d{1,15})\.(bak-[0-9a-z]{20})$/,
+      (at, id) => this.#store.backupsBefore(at, id),
+      (record) =>
+        (query.volumeId === undefined || record.volumeId === query.volumeId) &&
+        (query.state === undefined || record.state === query.state),
+      toBackup,
+    );
+  }
+
+  async removeBackup(id: string): Promise<Result<{ backup: VolumeBackup }>> {
+    return this.#backups.remove(id);
+  }
+
+  async beginSnapshot(copies: readonly SnapshotCopyAsk[]): Promise<Result<object>> {
+    return this.#backups.beginSnapshot(copies);
+  }
+
+  async restoreSnapshot(snapshot: string, key: string): Promise<Result<{ volumeIds: readonly string[] }>> {
+    return this.#volumes.restoreSnapshot(snapshot, key);
+  }
+
+  async dropSnapshot(snapshot: string): Promise<Result<object>> {
+    return this.#backups.dropSnapshot(snapshot);
+  }
+
+  async archiveStep(id: string, step: ArchiveStep, hostId: string): Promise<Result<{ answer: ArchiveAnswer }>> {
+    return AttachmentId.safeParse(id).success
+      ? this.#attachments.archiveStep(id, step, hostId)
+      : this.#backups.archiveStep(id, step, hostId);
+  }
+
+  override async alarm(): Promise<void> {
+    const store = this.#store;
+    if (store.isEmpty) return;
+    const now = Date.now();
+    await this.ctx.storage.setAlarm(now + SAFETY_MS);
+    const isLost = lostHosts(this.env);
+    const volumes = store.dueVolumes(now);
+    if (volumes.some(({ state, chargedTo }) => state === "ready" && chargedTo + HOUR_MS <= now))
+      this.#charges.settleAll(now);
+    await Promise.all([
+      ...volumes.map((one) => attempt(one.id, () => this.#volumes.due(one, now))),
+      ...store.dueAttachments(now).map((one) => attempt(one.id, () => this.#attachments.due(one, isLost))),
+      ...store.dueBackups(now).map((one) => attempt(one.id, () => this.#backups.due(one))),
+    ]);
+    if (this.#charges.isDue(now)) await attempt("charges", () => this.#charges.report(now));
+    await store.arm();
+  }
+}
+
+/** What fails is tried again by a later alarm, and keeps nothing else from being done. */
+async function attempt(what: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (fault) {
+    console.error(JSON.stringify({ level: "error", what, fault: String(fault) }));
+  }
+}
+
+/** One page of a list, the newest first. null when the cursor is not one of ours. */
+function page<R extends { readonly id: string; readonly createdAt: number }, T>(
+  { limit = PAGE, cursor }: { readonly limit?: number | undefined; readonly cursor?: string | undefined },
+  cursors: RegExp,
+  before: (createdAt: number, id: string) => Iterable<R>,
+  isWanted: (record: R) => boolean,
+  shown: (record: R) => T,
+): { data: T[]; nextCursor: string | null } | null {
+  const from = cursor === undefined ? null : cursors.exec(cursor);
+  if (cursor !== undefined && !from) return null;
+  const found: R[] = [];
+  for (const record of before(from ? Number(from[1]) : Number.MAX_SAFE_INTEGER, from?.[2] ?? "")) {
+    if (!isWanted(record)) continue;
+    found.push(record);
+    if (found.length > limit) break;
+  }
+  const last = found.length > limit ? found[limit - 1] : undefined;
+  return {
+    data: found.slice(0, limit).map(shown),
+    nextCursor: last ? `${last.createdAt}.${last.id}` : null,
+  };
+}

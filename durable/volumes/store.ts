@@ -1,0 +1,255 @@
+/** The tables of an account's volumes, who waits for a change in them, and the alarm that they ask for. No rules. */
+import { hasSchema, migrate } from "../migrations.ts";
+import { vaultObject, type Owned, type VaultApi } from "../vault/api.ts";
+import {
+  attachmentDueAt,
+  backupDueAt,
+  volumeDueAt,
+  type AttachmentRecord,
+  type BackupRecord,
+  type VolumeRecord,
+} from "./record.ts";
+import { migrations } from "./schema.ts";
+
+type Body = Record<"body", string>;
+
+/** Rows that one alarm takes up of each table; the next follows at once. */
+const DUE_MAX = 50;
+
+export class VolumeStore {
+  readonly #ctx: DurableObjectState;
+  readonly #sql: SqlStorage;
+  readonly env: Env;
+  #open: boolean;
+  readonly #waiting = new Map<string, Set<() => void>>();
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    this.#ctx = ctx;
+    this.#sql = ctx.storage.sql;
+    this.env = env;
+    this.#open = hasSchema(this.#sql);
+    if (this.#open) migrate(ctx.storage, migrations);
+  }
+
+  /** Nothing was ever stored: asking for something leaves no trace. */
+  get isEmpty(): boolean {
+    return !this.#open;
+  }
+
+  /** Before something is stored. */
+  open(): void {
+    if (this.#open) return;
+    migrate(this.#ctx.storage, migrations);
+    this.#sql.exec("INSERT INTO account VALUES (1, ?)", this.#ctx.id.name ?? "");
+    this.#open = true;
+  }
+
+  get account(): string {
+    return this.#sql.exec<{ name: string }>("SELECT name FROM account").one().name;
+  }
+
+  get sql(): SqlStorage {
+    return this.#sql;
+  }
+
+  volume(id: string): VolumeRecord | null {
+    return this.#one<VolumeRecord>("SELECT body FROM volumes WHERE id = ?", id);
+  }
+
+  volumeNamed(name: string): VolumeRecord | null {
+    return this.#one<VolumeRecord>("SELECT body FROM volumes WHERE name = ?", name);
+  }
+
+  /** By id, or by name. */
+  volumeCalled(volume: string): VolumeRecord | null {
+    return this.volume(volume) ?? this.volumeNamed(volume);
+  }
+
+  volumes(): VolumeRecord[] {
+    return this.#all<VolumeRecord>("SELECT body FROM volumes ORDER BY created_at, id");
+  }
+
+  /** The newest first, from there on. */
+  *volumesBefore(createdAt: number, id: string): Generator<VolumeRecord> {
+    yield* this.#each<VolumeRecord>(
+      "SELECT body FROM volumes WHERE (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC",
+      ...[createdAt, id],
+    );
+  }
+
+  countVolumes(): number {
+    return this.#count("SELECT COUNT(*) AS count FROM volumes");
+  }
+
+  saveVolume(record: VolumeRecord): VolumeRecord {
+    const name = record.state === "deleting" ? null : record.name;
+    this.#sql.exec(
+      `INSERT INTO volumes (id, name, created_at, due_at, body) VALUES (?, ?, ?, ?, ?)
+       ON CONFLICT (id) DO UPDATE SET name = excluded.name, due_at = excluded.due_at, body = excluded.body`,
+      ...[record.id, name, record.createdAt, volumeDueAt(record, Date.now()), JSON.stringify(record)],
+    );
+    this.#changed(record.id);
+    return record;
+  }
+
+  forgetVolume(id: string): void {
+    this.#sql.exec("DELETE FROM volumes WHERE id = ?", id);
+    this.#changed(id);
+  }
+
+  attachment(id: string): AttachmentRecord | null {
+    return this.#one<AttachmentRecord>("SELECT body FROM attachments WHERE id = ?", id);
+  }
+
+  attachmentsOf(volumeId: string): AttachmentRecord[] {
+    return this.#all<AttachmentRecord>("SELECT body FROM attachments WHERE volume_id = ? ORDER BY rowid", volumeId);
+  }
+
+  attachmentsIn(sandboxId: string): AttachmentRecord[] {
+    return this.#all<AttachmentRecord>("SELECT body FROM attachments WHERE sandbox_id = ? ORDER BY rowid", sandboxId);
+  }
+
+  saveAttachment(record: AttachmentRecord): AttachmentRecord {
+    const { id, volumeId, sandboxId } = record;
+    this.#sql.exec(
+      `INSERT INTO attachments (id, volume_id, sandbox_id, due_at, body) VALUES (?, ?, ?, ?, ?)
+       ON CONFLICT (id) DO UPDATE SET due_at = excluded.due_at, body = excluded.body`,
+      ...[id, volumeId, sandboxId, attachmentDueAt(record, Date.now()), JSON.stringify(record)],
+    );
+    this.#changed(id);
+    return record;
+  }
+
+  forgetAttachment(id: string): void {
+    this.#sql.exec("DELETE FROM attachments WHERE id = ?", id);
+    this.#changed(id);
+  }
+
+  backup(id: string): BackupRecord | null {
+    return this.#one<BackupRecord>("SELECT body FROM backups WHERE id = ?", id);
+  }
+
+  /** Not those of snapshots; the newest first, from there on. */
+  *backupsBefore(createdAt: number, id: string): Generator<BackupRecord> {
+    yield* this.#each<BackupRecord>(
+      `SELECT body FROM backups WHERE snapshot IS NULL AND (created_at, id) < (?, ?)
+       ORDER BY created_at DESC, id DESC`,
+      ...[createdAt, id],
+    );
+  }
+
+  /** Not those of snapshots; the newest first. */
+  backupsOf(volumeId: string): BackupRecord[] {
+    return this.#all<BackupRecord>(
+      "SELECT body FROM backups WHERE snapshot IS NULL AND volume_id = ? ORDER BY created_at DESC, id DESC",
+      volumeId,
+    );
+  }
+
+  /** In their order. */
+  copiesOf(snapshot: string): BackupRecord[] {
+    return this.#all<BackupRecord>("SELECT body FROM backups WHERE snapshot = ? ORDER BY place", snapshot);
+  }
+
+  /** Not those of snapshots. */
+  countBackups(): number {
+    return this.#count("SELECT COUNT(*) AS count FROM backups WHERE snapshot IS NULL");
+  }
+
+  saveBackup(record: BackupRecord): BackupRecord {
+    const { id, volumeId, snapshot, createdAt } = record;
+    this.#sql.exec(
+      `INSERT INTO backups (id, volume_id, snapshot, place, created_at, due_at, body) VALUES (?, ?, ?, ?, ?, ?, ?)
+       ON CONFLICT (id) DO UPDATE SET due_at = excluded.due_at, body = excluded.body`,
+      ...[id, volumeId, snapshot?.id ?? null, snapshot?.place ?? null, createdAt],
+      ...[backupDueAt(record, Date.now()), JSON.stringify(record)],
+    );
+    this.#changed(id);
+    return record;
+  }
+
+  forgetBackup(id: string): void {
+    this.#sql.exec("DELETE FROM backups WHERE id = ?", id);
+    this.#changed(id);
+  }
+
+  dueVolumes(now: number): VolumeRecord[] {
+    return this.#all<VolumeRecord>("SELECT body FROM volumes WHERE due_at <= ? LIMIT ?", now, DUE_MAX);
+  }
+
+  dueAttachments(now: number): AttachmentRecord[] {
+    return this.#all<AttachmentRecord>("SELECT body FROM attachments WHERE due_at <= ? LIMIT ?", now, DUE_MAX);
+  }
+
+  dueBackups(now: number): BackupRecord[] {
+    return this.#all<BackupRecord>("SELECT body FROM backups WHERE due_at <= ? LIMIT ?", now, DUE_MAX);
+  }
+
+  /** Set the alarm to when something is due. */
+  async arm(): Promise<void> {
+    const { storage } = this.#ctx;
+    const [{ at } = { at: null }] = this.#sql
+      .exec<{ at: number | null }>(
+        `SELECT MIN(due_at) AS at FROM (
+           SELECT MIN(due_at) AS due_at FROM volumes UNION ALL SELECT MIN(due_at) FROM attachments
+           UNION ALL SELECT MIN(due_at) FROM backups UNION ALL SELECT MIN(due_at) FROM charges)`,
+      )
+      .toArray();
+    await (at === null ? storage.deleteAlarm() : storage.setAlarm(at));
+  }
+
+  /** Resolves when what has that id is as wanted, or the time is up. */
+  until(id: string, isWanted: () => boolean, waitMs: number): Promise<void> {
+    if (waitMs <= 0 || isWanted()) return Promise.resolve();
+    return new Promise((resolve) => {
+      const waiting = this.#waiting.get(id) ?? new Set();
+      this.#waiting.set(id, waiting);
+      const look = () => {
+        if (isWanted()) finish();
+      };
+      const finish = () => {
+        clearTimeout(timer);
+        waiting.delete(look);
+        if (waiting.size === 0) this.#waiting.delete(id);
+        resolve();
+      };
+      const timer = setTimeout(finish, waitMs);
+      waiting.add(look);
+    });
+  }
+
+  vault(vault: string): VaultApi {
+    return vaultObject(this.env.VAULT, this.account, vault);
+  }
+
+  /** `to` refers to a manifest that one of the owners has. null: none has. */
+  async share(vault: string, manifest: string, to: string, owners: readonly string[]): Promise<Owned | null> {
+    for (const owner of owners) {
+      const shared = await this.vault(vault).share(owner, manifest, to);
+      if (shared.ok) return shared;
+    }
+    return null;
+  }
+
+  #changed(id: string): void {
+    for (const look of this.#waiting.get(id) ?? []) look();
+    void this.arm();
+  }
+
+  #one<T>(query: string, ...bindings: SqlStorageValue[]): T | null {
+    return this.#all<T>(query, ...bindings)[0] ?? null;
+  }
+
+  #all<T>(query: string, ...bindings: SqlStorageValue[]): T[] {
+    return [...this.#each<T>(query, ...bindings)];
+  }
+
+  *#each<T>(query: string, ...bindings: SqlStorageValue[]): Generator<T> {
+    if (!this.#open) return;
+    for (const { body } of this.#sql.exec<Body>(query, ...bindings)) yield JSON.parse(body) as T;
+  }
+
+  #count(query: string): number {
+    return this.#open ? this.#sql.exec<{ count: number }>(query).one().count : 0;
+  }
+}
