@@ -19,6 +19,7 @@ import { login } from "./routes/login.ts";
 import { operatorRoute } from "./routes/operator.ts";
 import { previewRoute } from "./routes/previews.ts";
 import { sandboxRoute } from "./routes/sandboxes.ts";
+import { volumeRoute } from "./routes/volumes.ts";
 
 interface AppEnv {
   readonly Bindings: Env & { readonly note: RequestNote };
@@ -69,6 +70,8 @@ function run(context: Context): Promise<Response> {
       return copyRoute(context);
     case "preview":
       return previewRoute(context);
+    case "volumes":
+      return volumeRoute(context);
     case "account":
       return accountRoute(context);
     case "keys":

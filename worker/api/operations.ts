@@ -66,6 +66,7 @@ import {
 import { Usage, UsageQuery } from "../../sdk/contract/usage.ts";
 import { copies } from "./copy-operations.ts";
 import type { Operation } from "./operation.ts";
+import { volumes } from "./volume-operations.ts";
 
 const Empty = z.strictObject({});
 const NoQuery = z.strictObject({});
@@ -437,5 +438,6 @@ export const operations: readonly Operation[] = [
   ...sandboxes.map((one) => ({ ...one, work: "sandbox" as const })),
   ...copies.map((one) => ({ ...one, work: "copies" as const })),
   ...previews.map((one) => ({ ...one, work: "preview" as const })),
+  ...volumes.map((one) => ({ ...one, work: "volumes" as const })),
   ...guest.map((one) => ({ query: NoQuery, ...one, work: "guest" as const })),
 ];

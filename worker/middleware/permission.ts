@@ -14,6 +14,7 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
     case "sandbox":
     case "copies":
     case "preview":
+    case "volumes":
       return method === "GET" ? "read" : "use_sandboxes";
     case "keys":
       return method === "GET" ? "read" : "administer";

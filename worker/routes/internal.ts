@@ -5,12 +5,13 @@ import { accountObject } from "../../durable/account/api.ts";
 import { hostLeaseSeconds, reportHost } from "../../durable/hosts/board-facade.ts";
 import { snapshotsObject } from "../../durable/snapshots/api.ts";
 import { sandboxObject, type SandboxApi } from "../../durable/sandbox/api.ts";
+import { volumesObject } from "../../durable/volumes/api.ts";
 import { AccountName } from "../../sdk/contract/account.ts";
 import { ArchiveStep } from "../../sdk/contract/archive.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { parseOrFail } from "../../sdk/contract/errors.ts";
 import { Heartbeat, MachineEvent, type EventTaken, type HeartbeatTaken } from "../../sdk/contract/host.ts";
-import { labelOfId, SnapshotId } from "../../sdk/contract/names.ts";
+import { AttachmentId, BackupId, labelOfId, SnapshotId } from "../../sdk/contract/names.ts";
 import { UsageReports } from "../../sdk/contract/usage.ts";
 import { readJson } from "../api/input.ts";
 import { authenticateHost } from "../middleware/auth.ts";
@@ -55,6 +56,13 @@ internal.post("/accounts/:account/snapshots/:id/archive", async (c) => {
   return c.json(
     okOrThrow(await snapshotsObject(c.env.SNAPSHOTS, account).archiveStep(id, step, c.get("hostId"))).answer,
   );
+});
+
+internal.post("/accounts/:account/volumes/:id/archive", async (c) => {
+  const account = parseOrFail(AccountName, c.req.param("account"), "account");
+  const id = parseOrFail(AttachmentId.or(BackupId), c.req.param("id"), "attachment or backup id");
+  const { value: step } = await readJson(ArchiveStep, c.req.raw);
+  return c.json(okOrThrow(await volumesObject(c.env.VOLUMES, account).archiveStep(id, step, c.get("hostId"))).answer);
 });
 
 internal.post("/usage", async (c) => {
