@@ -28,6 +28,20 @@ export interface Point {
   readonly logicalBytes: number;
   /** Of all blobs that it needs. */
   readonly storedBytes: number;
+  /** What its volumes were in the same instant. */
+  readonly volumes?: readonly PointVolume[];
+}
+
+export interface PointVolume {
+  readonly attachment: string;
+  readonly vault: string;
+  readonly manifest: string;
+}
+
+/** A manifest that the sandbox needs no more. */
+export interface Dropped {
+  readonly vault: string;
+  readonly manifest: string;
 }
 
 export interface Archive {
@@ -73,6 +87,11 @@ export function pointAtRest({ life, archive }: SandboxRecord): Point | null {
   return archive?.points.find(({ generation }) => generation === life.savedGeneration) ?? null;
 }
 
+/** No host has anything of it that is not stored. */
+export function isSettled(record: SandboxRecord): boolean {
+  return record.host === null || (pointAtRest(record)?.durableAt ?? null) !== null;
+}
+
 /** Why a host may not archive the state of that generation now; null when it may. */
 export function archiveRefusal({ life, host }: SandboxRecord, hostId: string, generation: number): Failure | null {
   const atRest = life.state === "paused" || life.state === "stopped";
@@ -81,12 +100,20 @@ export function archiveRefusal({ life, host }: SandboxRecord, hostId: string, ge
 }
 
 /** Note a point that is about to be stored, instead of one that never was. `dropped`: manifests that nobody needs. */
-export function noted(archive: Archive, point: Point): { archive: Archive; dropped: string[] } {
+export function noted(archive: Archive, point: Point): { archive: Archive; dropped: Dropped[] } {
   const gone = ({ generation, durableAt, manifest }: Point) =>
     manifest !== point.manifest && (durableAt === null || generation === point.generation);
-  const dropped = archive.points.filter(gone).map(({ manifest }) => manifest);
+  const over = archive.points.filter(gone);
   const kept = archive.points.filter((one) => !gone(one) && one.manifest !== point.manifest);
-  return { archive: { ...archive, points: [...kept, point] }, dropped };
+  const points = [...kept, point];
+  return { archive: { ...archive, points }, dropped: droppedWith(archive, over, points) };
+}
+
+/** What points that go needed alone; two that follow each other may have the same of a volume. */
+function droppedWith({ vault }: Archive, over: readonly Point[], kept: readonly Point[]): Dropped[] {
+  const needs = ({ manifest, volumes = [] }: Point): Dropped[] => [{ vault, manifest }, ...volumes];
+  const needed = new Set(kept.flatMap(needs).map(({ manifest }) => manifest));
+  return over.flatMap(needs).filter(({ manifest }) => !needed.has(manifest));
 }
 
 /** Note that a point is stored. @param keep how many points are kept, the newest first; at least 1 */
@@ -95,14 +122,14 @@ export function stored(
   manifest: string,
   keep: number,
   now: number,
-): { archive: Archive; dropped: string[] } {
+): { archive: Archive; dropped: Dropped[] } {
   const points = archive.points.map((point) =>
     point.manifest === manifest ? { ...point, durableAt: point.durableAt ?? now } : point,
   );
   const durable = points.filter(({ durableAt }) => durableAt !== null);
   const over = durable.slice(0, Math.max(0, durable.length - Math.max(1, keep)));
-  const dropped = over.map((point) => point.manifest);
-  return { archive: { ...archive, points: points.filter((point) => !over.includes(point)) }, dropped };
+  const kept = points.filter((point) => !over.includes(point));
+  return { archive: { ...archive, points: kept }, dropped: droppedWith(archive, over, kept) };
 }
 
 /** Its host keeps nothing of it any more. */

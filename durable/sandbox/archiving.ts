@@ -1,5 +1,6 @@
 /** Moves saved states off their host: permits for hosts, what is noted of their steps, and the way back to a host. */
 import type { ArchivePermit, ArchiveStep, ArchiveStored, SavedState } from "../../sdk/contract/archive.ts";
+import type { MachineVolume } from "../../sdk/contract/host.ts";
 import type { Failure } from "../../sdk/contract/error-codes.ts";
 import { refuse, type Result } from "../result.ts";
 import type { ArchiveAnswer } from "./api.ts";
@@ -15,7 +16,9 @@ import {
   pointAtRest,
   stored,
   type Archive,
+  type Dropped,
   type Point,
+  type PointVolume,
 } from "./archive.ts";
 import type { Engine } from "./engine.ts";
 import type { SandboxRecord } from "./record.ts";
@@ -87,6 +90,7 @@ export class Archiving {
       coldAt: null,
       logicalBytes: step.logicalBytes,
       storedBytes: step.blobs.reduce((sum, { bytes }) => sum + bytes, 0),
+      ...pairsOf(now, step.volumes),
     };
     const known = now.archive.points.find(({ manifest }) => manifest === step.manifest);
     if (!known) this.#take(now, noted(now.archive, point));
@@ -97,6 +101,9 @@ export class Archiving {
     const { archive } = record;
     if (!archive?.points.some(({ manifest }) => manifest === step.manifest))
       return refuse("conflict", "Another state has been stored since.");
+    const pairs = archive.points.find(({ manifest }) => manifest === step.manifest)?.volumes ?? [];
+    const shared = await this.#shareVolumes(record, pairs);
+    if (!shared.ok) return shared;
     const vault = this.#vault(record, archive);
     const answer = await vault.commit(record.id, step.manifest);
     if (!answer.ok) return answer;
@@ -108,6 +115,35 @@ export class Archiving {
     if (after.dropped.length === 0) return { ok: true, answer: { ownedBytes } };
     await this.#engine.release();
     return { ok: true, answer: await this.refreshOwned(record.id) };
+  }
+
+  /** What a point needs of its volumes stays stored, whatever becomes of those. */
+  async #shareVolumes(
+    { id, account, volumes }: SandboxRecord,
+    pairs: readonly PointVolume[],
+  ): Promise<Result<unknown>> {
+    for (const { attachment, vault, manifest } of pairs) {
+      const volume = volumes.find((one) => one.attachment === attachment);
+      if (!volume) return refuse("conflict", "The sandbox has let go of a volume since.");
+      this.#engine.stillNeeds(vault, manifest);
+      const shared = await vaultObject(this.#env.VAULT, account, vault).share(volume.volumeId, manifest, id);
+      if (!shared.ok) return shared;
+    }
+    return { ok: true };
+  }
+
+  /** The volumes of a sandbox that is about to run, each with what it was when the saved state was. */
+  async volumesFor(record: SandboxRecord, hostId: string): Promise<MachineVolume[]> {
+    const point = pointAtRest(record) ?? record.archive?.points.at(-1);
+    const { account, volumes } = record;
+    return Promise.all(
+      volumes.map(async ({ attachment, slot, path, mode, sizeMiB, vault, key, manifest: first }) => {
+        const manifest = point?.volumes?.find((one) => one.attachment === attachment)?.manifest ?? first;
+        const ticket = await vaultTicket(this.#env, account, vault, hostId, false, TICKET_MS);
+        const saved = manifest === null ? null : { vault, manifest, key, ticket };
+        return { attachment, slot, path, mode, sizeMiB, saved };
+      }),
+    );
   }
 
   /** Read anew what the sandbox alone owns. */
@@ -146,13 +182,26 @@ export class Archiving {
   }
 
   /** Store what the archive is now; what it needs no more is released. */
-  #take(record: SandboxRecord, { archive, dropped }: { archive: Archive; dropped: readonly string[] }): void {
+  #take(record: SandboxRecord, { archive, dropped }: { archive: Archive; dropped: readonly Dropped[] }): void {
     this.#engine.save({ ...record, archive }, dropped);
   }
 
   #vault({ account }: SandboxRecord, { vault }: Archive): VaultApi {
     return vaultObject(this.#env.VAULT, account, vault);
   }
+}
+
+/** Volumes of a state, with the vaults that they are in. */
+function pairsOf(
+  { volumes }: SandboxRecord,
+  pairs: readonly { attachment: string; manifest: string }[] | undefined,
+): { volumes?: readonly PointVolume[] } {
+  if (!pairs) return {};
+  const found = pairs.flatMap(({ attachment, manifest }) => {
+    const volume = volumes.find((one) => one.attachment === attachment);
+    return volume ? [{ attachment, vault: volume.vault, manifest }] : [];
+  });
+  return { volumes: found };
 }
 
 const gone = refuse("sandbox_gone", "The sandbox was deleted.");

@@ -1,6 +1,6 @@
 /** Copies of a sandbox: snapshots, forks, and going back to what it was. */
 import type { Failure } from "../../sdk/contract/error-codes.ts";
-import { labelFor, labelForKey, snapshotId } from "../../sdk/contract/names.ts";
+import { backupId, labelFor, labelForKey, snapshotId } from "../../sdk/contract/names.ts";
 import type { CreateSandbox, Sandbox } from "../../sdk/contract/sandbox.ts";
 import {
   snapshotLimits,
@@ -14,6 +14,7 @@ import { refuse, type Result } from "../result.ts";
 import { snapshotsObject, type SnapshotsApi } from "../snapshots/api.ts";
 import { shapeFault, type Origin } from "../snapshots/record.ts";
 import type { Change, SandboxAnswer } from "./api.ts";
+import { volumesObject } from "../volumes/api.ts";
 import { sandboxObject } from "./api.ts";
 import { keyOf, newArchive, pointAtRest, type Archive, type Point } from "./archive.ts";
 import type { Engine } from "./engine.ts";
@@ -66,6 +67,7 @@ export class Copies {
       retentionDays: input.retentionDays ?? snapshotLimits.retentionDaysDefault,
       previous: last ? { manifest: last.manifest, key: await keyOf(archive, last) } : null,
       hostId: record.host?.id ?? null,
+      volumes: record.volumes.map(({ slot, path, mode: how }) => ({ slot, path, mode: how })),
     });
     if (!begun.ok || begun.snapshot.replayed) return begun;
     const failure = await this.#fill(record, id, mode === "disk");
@@ -90,6 +92,10 @@ export class Copies {
       return refuse("conflict", `Only a running or paused sandbox can be forked; it is ${state}.`, { state });
     const { account, host, shape, env, labels, idlePauseSeconds, autoWake, access } = record;
     if (!host) return moved;
+    if (record.volumes.length > 0) {
+      const message = "A sandbox with volumes can't be forked: take a snapshot, and create sandboxes of it.";
+      return refuse("volume_attached", message, { volumeIds: record.volumes.map(({ volumeId }) => volumeId) });
+    }
     const key = change.idempotencyKey ?? crypto.randomUUID();
     const capture = await snapshotId(account, `fork ${record.id} ${key}`);
     const stored = await this.#stored(record);
@@ -100,7 +106,15 @@ export class Copies {
     const archive = this.#archive(record);
     const { vault } = archive;
     const from = stored
-      ? { ...stored, id: record.id, mode: "memory" as const, shape, vault, key: await keyOf(archive, stored) }
+      ? {
+          ...stored,
+          id: record.id,
+          mode: "memory" as const,
+          shape,
+          vault,
+          key: await keyOf(archive, stored),
+          volumes: [],
+        }
       : { host, capture, vault };
     const count = input.count ?? 1;
     const create = async (n: number): Promise<SandboxAnswer> => {
@@ -166,6 +180,10 @@ export class Copies {
         message: `Cannot roll back a sandbox that is ${life.state}.`,
         details: { state: life.state },
       };
+    const had = (point.volumes ?? []).map(({ attachment }) => attachment).toSorted();
+    const has = record.volumes.flatMap(({ mode, attachment }) => (mode === "rw" ? [attachment] : [])).toSorted();
+    if (had.join() !== has.join())
+      return { code: "conflict", message: "It had other volumes then. Create a sandbox of a snapshot instead." };
     const now = Date.now();
     const at = point.diskOnly
       ? ({ state: "stopped", pausedAt: null, endedAt: now } as const)
@@ -181,6 +199,21 @@ export class Copies {
   /** Bring the snapshot's state about: what is stored is shared, anything else is copied by the host. */
   async #fill(record: SandboxRecord, id: string, diskOnly: boolean): Promise<Failure | null> {
     const stored = await this.#stored(record);
+    const { host, life, account } = record;
+    const volumes = await Promise.all(
+      record.volumes.map(async (volume) => {
+        const { attachment, mode } = volume;
+        const manifest = stored || mode === "snapshot" ? (this.#engine.volumes.stored(record, volume) ?? null) : null;
+        return { attachment, backup: await backupId(account, `${id} ${attachment}`), manifest, mode };
+      }),
+    );
+    if (volumes.length > 0) {
+      const copies = volumes.map(({ attachment, backup, manifest }) => {
+        return { backup, snapshot: id, attachment, hostId: host?.id ?? null, manifest };
+      });
+      const begun = await volumesObject(this.#env.VOLUMES, account).beginSnapshot(copies);
+      if (!begun.ok) return begun.failure;
+    }
     if (stored) {
       const archive = this.#archive(record);
       const { manifest, compatibility } = stored;
@@ -191,10 +224,13 @@ export class Copies {
       });
       return answer.ok ? null : answer.failure;
     }
-    const { host, life } = record;
     if (!host) return moved.failure;
     const { generation } = life;
-    const taken = await this.#host.capture(host, record.id, { generation, capture: id, diskOnly, stored: true });
+    const written = volumes.filter(({ mode }) => mode === "rw");
+    const taken = await this.#host.capture(host, record.id, {
+      ...{ generation, capture: id, diskOnly, stored: true },
+      ...(written.length > 0 ? { volumes: written.map(({ attachment, backup }) => ({ attachment, backup })) } : {}),
+    });
     if (!taken.ok) return why(taken.failure);
     await this.#snapshots(record).captured(id, taken.value.frozenMs);
     return null;

@@ -5,16 +5,18 @@
  */
 import { accountObject } from "../account/api.ts";
 import { readBoard } from "../hosts/board-facade.ts";
+import { isSettled, type Dropped } from "./archive.ts";
 import { Archiving } from "./archiving.ts";
 import { Copies } from "./copies.ts";
 import { Volumes } from "./volumes.ts";
+import { Detaches, type Detach } from "./detaches.ts";
 import { HostClient, type HostAddress } from "./host-client.ts";
 import { Hosting } from "./hosting.ts";
 import { heldUntil, idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
 import { hasStep, isLive, reduce, STEP_CHECK_MS, timersOf, type Outcome } from "./lifecycle.ts";
 import { Purges } from "./purges.ts";
-import { toSandbox, type SandboxRecord } from "./record.ts";
+import { identityOf, toSandbox, type SandboxRecord } from "./record.ts";
 import { Releases } from "./releases.ts";
 import { unreachable } from "./step.ts";
 import { SandboxStore } from "./store.ts";
@@ -42,6 +44,7 @@ export class Engine {
   readonly #host: HostClient;
   readonly #purges: Purges;
   readonly #releases: Releases;
+  readonly #detaches: Detaches;
   readonly #watchers = new Set<Watcher>();
   #store: SandboxStore | null;
   #driving: Promise<void> | null = null;
@@ -56,12 +59,18 @@ export class Engine {
     this.#host = new HostClient(env.ROUSE_HOST_SECRET);
     this.#purges = new Purges(ctx.storage, this.#host);
     this.#releases = new Releases(ctx.storage, env.VAULT);
+    this.#detaches = new Detaches(ctx.storage, env.VOLUMES);
     this.archiving = new Archiving(this, env);
     this.hosting = new Hosting(this, env, this.#host);
     this.copies = new Copies(this, env, this.#host);
     this.volumes = new Volumes(this, env, this.#host);
     this.#store = SandboxStore.existing(ctx.storage);
     this.timers = new Timers(ctx.storage);
+  }
+
+  /** What the object's name says of the sandbox. */
+  identity(): { account: string; label: string } {
+    return identityOf(this.#ctx.id.name);
   }
 
   /** null where nothing was ever created. */
@@ -130,6 +139,20 @@ export class Engine {
     this.timers.arm();
   }
 
+  /** A manifest that may have been given up is needed again. */
+  stillNeeds(vault: string, manifest: string): void {
+    const record = this.record();
+    if (record) this.#releases.drop(vault, record.id, manifest);
+  }
+
+  /** Tell the account's volumes what the sandbox has let go of. */
+  async detach(): Promise<void> {
+    const record = this.record();
+    if (record) await this.#detaches.run(record.account, Date.now());
+    this.timers.set("detaches", this.#detaches.dueAt());
+    this.timers.arm();
+  }
+
   /** A host shows itself with a machine that nothing is known of: what is left of it is removed now. */
   hastenPurge(id: string): void {
     if (!this.#store || !this.#purges.hasten(id, Date.now())) return;
@@ -145,16 +168,22 @@ export class Engine {
   /**
    * Store a record with its timers, and tell whoever waits and the account.
    * @param dropped manifests that the sandbox needs no more
+   * @param detached volumes that it has let go of
    */
-  save(given: SandboxRecord, dropped: readonly string[] = []): void {
+  save(given: SandboxRecord, dropped: readonly Dropped[] = [], detached: readonly Detach[] = []): void {
     const store = this.openStore();
     const { step, retention, lease } = timersOf(given.life);
     const record = this.#shredded(given);
-    const vault = given.archive?.vault;
+    const released = record.archive ? dropped : everythingOf(given);
+    const { id, life } = given;
+    const settled = isSettled(given);
+    const letGo = given.volumes.filter((one) => !record.volumes.includes(one));
+    const gone = letGo.map(({ attachment }) => ({ attachment, sandboxId: id, generation: life.generation, settled }));
     store.transaction(() => {
-      const released = vault !== undefined && !record.archive ? [null] : dropped;
-      for (const manifest of released) this.#releases.add(vault ?? "", record.id, manifest, Date.now());
+      for (const { vault, manifest } of released) this.#releases.add(vault, record.id, manifest, Date.now());
       if (released.length > 0) this.timers.set("releases", Date.now());
+      for (const one of [...gone, ...detached]) this.#detaches.add(one, Date.now());
+      if (gone.length + detached.length > 0) this.timers.set("detaches", Date.now());
       store.saveRecord(record);
       store.nextSequence();
       this.timers.set("step", step);
@@ -177,7 +206,7 @@ export class Engine {
   /** With the root of its keys, what is stored of a deleted sandbox is gone for good. */
   #shredded(record: SandboxRecord): SandboxRecord {
     const { state, undeleteTo } = record.life;
-    return state === "deleted" && undeleteTo === null ? { ...record, archive: null } : record;
+    return state === "deleted" && undeleteTo === null ? { ...record, archive: null, volumes: [] } : record;
   }
 
   background(work: Promise<unknown>): void {
@@ -350,6 +379,9 @@ export class Engine {
       case "releases":
         this.timers.set("releases", Date.now() + STEP_CHECK_MS);
         return this.release();
+      case "detaches":
+        this.timers.set("detaches", Date.now() + STEP_CHECK_MS);
+        return this.detach();
       case "configure":
         this.timers.set("configure", Date.now() + CONFIGURE_RETRY_MS);
         if (record?.configurePending && record.life.state === "running") await this.configure();
@@ -361,6 +393,14 @@ export class Engine {
       }
     }
   }
+}
+
+/** Everything that is stored for a sandbox. */
+function everythingOf({ archive, volumes }: SandboxRecord): { vault: string; manifest: null }[] {
+  if (!archive) return [];
+  const vaults = archive.points.flatMap((point) => point.volumes ?? []).map(({ vault }) => vault);
+  const all = new Set([archive.vault, ...vaults, ...volumes.map(({ vault }) => vault)]);
+  return [...all].map((vault) => ({ vault, manifest: null }));
 }
 
 export function urlParts(env: Env): { scheme: string; domain: string } {

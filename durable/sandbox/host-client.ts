@@ -9,6 +9,7 @@ import {
   Machine,
   type CaptureMachine,
   type MachineVerb,
+  type VolumeVerb,
 } from "../../sdk/contract/host.ts";
 
 /** Longest time of each call, milliseconds. The first create or boot of a shape builds its golden image. */
@@ -22,6 +23,10 @@ const LIMIT_MS = {
   destroy: 60_000,
   get: 10_000,
   configure: 15_000,
+  plug: 120_000,
+  unplug: 90_000,
+  grow: 150_000,
+  copy: 120_000,
   revoke: 3000,
 } as const;
 
@@ -54,7 +59,7 @@ export class HostClient {
   act(
     host: HostAddress,
     id: string,
-    verb: Exclude<MachineVerb, "settle">,
+    verb: Exclude<MachineVerb, "settle"> | VolumeVerb,
     body: object,
     signal?: AbortSignal,
   ): Promise<HostAnswer<Machine>> {

@@ -12,10 +12,11 @@ import type { Engine } from "./engine.ts";
 import type { HostAddress, HostClient } from "./host-client.ts";
 import type { LifeEvent } from "./life.ts";
 import type { SandboxRecord } from "./record.ts";
-import { observed, runStep, unreachable } from "./step.ts";
+import { observed, runStep, unreachable, type Brought } from "./step.ts";
 
 /** Hosts that a machine is offered to, one after another. */
 const PLACEMENT_TRIES = 3;
+const nothing: Brought = { saved: null, volumes: [] };
 const noRoom: Failure = { code: "no_capacity", message: "No host has room.", retryAfterMs: 5000 };
 
 export class Hosting {
@@ -87,9 +88,13 @@ export class Hosting {
 
   async #call(record: SandboxRecord, host: HostAddress, signal: AbortSignal): Promise<LifeEvent> {
     const { state } = record.life;
-    const saved =
-      state === "resuming" || state === "starting" ? await this.#engine.archiving.savedFor(record, host.id) : null;
-    return runStep(this.#host, host, record, saved, signal);
+    if (state !== "resuming" && state !== "starting") return runStep(this.#host, host, record, nothing, signal);
+    const { archiving } = this.#engine;
+    const [saved, volumes] = await Promise.all([
+      archiving.savedFor(record, host.id),
+      archiving.volumesFor(record, host.id),
+    ]);
+    return runStep(this.#host, host, record, { saved, volumes }, signal);
   }
 
   /**
@@ -182,6 +187,9 @@ export class Hosting {
     // After a creation that was given up, or a move and a move back, it may be the same host again.
     this.#engine.arriveAt(placed.id, host.id);
     this.#engine.save(placed);
+    // No other host may store what is written from now on.
+    if (!(await this.#engine.volumes.arrive(placed, host.id)))
+      return unreachable(record, { code: "host_unavailable", message: "The account's volumes can't be asked now." });
     return this.#call(placed, host, signal);
   }
 

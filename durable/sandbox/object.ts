@@ -1,11 +1,9 @@
 /** The object of one sandbox name: decides whether and where its machine runs. Bytes never pass through it. */
 import { DurableObject } from "cloudflare:workers";
 import type { ArchiveStep } from "../../sdk/contract/archive.ts";
-import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
 import type { CreateSnapshot, Forks, ForkSandbox, HistoryPoint, Snapshot } from "../../sdk/contract/snapshot.ts";
 import type { CreateVolumeMount } from "../../sdk/contract/volume.ts";
-import { newSandboxId } from "../../sdk/contract/names.ts";
 import {
   limits,
   type Access,
@@ -18,7 +16,6 @@ import {
 } from "../../sdk/contract/sandbox.ts";
 import {
   refuse,
-  replayed,
   type ArchiveAnswer,
   type Ask,
   type Change,
@@ -31,24 +28,14 @@ import {
   type SandboxApi,
 } from "./api.ts";
 import { Answers } from "./answers.ts";
+import { Creation } from "./creation.ts";
 import { Engine, urlParts } from "./engine.ts";
 import { activeHolds, idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
 import { fateOf, isLive, isTransitional } from "./lifecycle.ts";
 import { Previews, type PreviewResult } from "./previews.ts";
-import type { Origin } from "../snapshots/record.ts";
-import {
-  begunFrom,
-  identityOf,
-  newRecord,
-  toDeleted,
-  toSandbox,
-  updated,
-  type CreateTerms,
-  type SandboxRecord,
-} from "./record.ts";
+import { toDeleted, toSandbox, updated, type CreateTerms, type SandboxRecord } from "./record.ts";
 import { Routing, type Found } from "./routing.ts";
-import type { SandboxStore } from "./store.ts";
 
 /** A change that has to wait for another first waits at least so long, milliseconds. */
 const TURN_MS = 30_000;
@@ -56,16 +43,17 @@ const TURN_MS = 30_000;
 export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   readonly #engine: Engine;
   readonly #answers: Answers;
+  readonly #creation: Creation;
   readonly #previews: Previews;
   readonly #routing: Routing;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#engine = new Engine(ctx, env);
-    this.#answers = new Answers(this.#engine, {
-      find: (id) => this.#find(id),
-      settle: (id, goal, holdMs) => this.#settle(id, goal, holdMs),
-    });
+    const settle = (id: string, goal: SandboxState, holdMs: number) => this.#settle(id, goal, holdMs);
+    const revive = (record: SandboxRecord, holdMs: number) => this.#revive(record, holdMs);
+    this.#answers = new Answers(this.#engine, { find: (id) => this.#find(id), settle });
+    this.#creation = new Creation(this.#engine, this.#answers, { settle, revive });
     this.#previews = new Previews(this.#engine, env);
     this.#routing = new Routing(this.#engine, env);
   }
@@ -75,75 +63,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   async create(input: CreateSandbox, terms: CreateTerms, change: Omit<Change, "id">): Promise<SandboxAnswer> {
-    const store = this.#engine.openStore();
-    const key = change.idempotencyKey;
-    const found = await this.#engine.copies.origin(identityOf(this.ctx.id.name).account, input);
-    for (;;) {
-      const record = store.record();
-      const known = key === null ? null : store.answer(key);
-      if (known && known.fingerprint !== change.fingerprint)
-        return refuse("idempotency_key_reused", "The Idempotency-Key was used for another request.");
-      if (known && known.sandboxId === record?.id && record.life.state !== "deleted") {
-        // Not done when last heard of: a creation that failed is tried again.
-        const again =
-          known.answer === null
-            ? this.#revive(record, change.holdMs)
-            : this.#settle(record.id, "running", change.holdMs);
-        return replayed(await again);
-      }
-      if (known?.answer) return replayed(JSON.parse(known.answer) as SandboxAnswer);
-      if (record && record.life.state !== "deleted") {
-        if (!input.getOrCreate) {
-          return refuse("name_taken", `The name is held by ${record.id}.`, { sandboxId: record.id });
-        }
-        const answer = await this.#revive(record, change.holdMs);
-        // Deleted while it was being woken: the name is free again.
-        if (!answer.ok && answer.failure.code === "sandbox_gone") continue;
-        return answer.ok ? { ok: true, sandbox: { ...answer.sandbox, reused: true } } : answer;
-      }
-      if (record?.life.purgePending) {
-        // The name is wanted: what could have been taken back goes now.
-        this.#engine.commit(record.id, { type: "delete" });
-        // Two machines must never run under one name, so the old one's end comes first.
-        await this.#engine.drive();
-        const left = store.record();
-        if (left?.id === record.id && left.life.purgePending)
-          return { ok: false, failure: left.life.failure ?? hostUnavailable };
-        continue;
-      }
-      return found.ok ? this.#make(store, input, terms, change, record, found.origin) : found;
-    }
-  }
-
-  async #make(
-    store: SandboxStore,
-    input: CreateSandbox,
-    terms: CreateTerms,
-    change: Omit<Change, "id">,
-    last: SandboxRecord | null,
-    origin: Origin | null,
-  ): Promise<SandboxAnswer> {
-    const { account, label } = identityOf(this.ctx.id.name);
-    const plain = newRecord(
-      input,
-      { id: newSandboxId(label), account, label },
-      terms,
-      (last?.accessVersion ?? 0) + 1,
-      Date.now(),
-    );
-    const record = begunFrom(plain, { origin, fork: terms.fork, diskMiB: input.diskMiB }, Date.now());
-    const key = change.idempotencyKey;
-    store.transaction(() => {
-      if (last) store.savePast(toDeleted(last));
-      store.removePreviews();
-      if (key !== null) this.#answers.remember(store, key, change.fingerprint, record.id, null);
-      this.#engine.save(record);
-    });
-    const answer = await this.#settle(record.id, "running", change.holdMs);
-    if (key !== null && answer.ok) this.#answers.remember(store, key, change.fingerprint, record.id, answer);
-    // What left nothing behind may be tried again under the same key.
-    if (key !== null && store.record()?.life.state === "deleted") store.removeAnswer(key);
-    return answer;
+    return this.#creation.create(input, terms, change);
   }
 
   async get({ id }: Ask): Promise<SandboxAnswer> {
@@ -495,4 +415,3 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
 
 const notFound = refuse("not_found", "There is no such sandbox.");
 const gone = refuse("sandbox_gone", "The sandbox was deleted.");
-const hostUnavailable: Failure = { code: "host_unavailable", message: "The host does not answer.", retryAfterMs: 1000 };

@@ -29,6 +29,14 @@ export class Releases {
     );
   }
 
+  /** The owner needs it again. */
+  drop(vault: string, owner: string, manifest: string): void {
+    this.#sql.exec(
+      "DELETE FROM releases WHERE vault = ? AND owner = ? AND manifest IN (?, '')",
+      ...[vault, owner, manifest],
+    );
+  }
+
   dueAt(): number | null {
     return this.#sql.exec<{ at: number | null }>("SELECT MIN(due_at) AS at FROM releases").one().at;
   }

@@ -68,4 +68,17 @@ export const migrations: readonly Migration[] = [
       ) STRICT;
     `,
   },
+  {
+    id: "0004-detaches",
+    sql: `
+      CREATE TABLE detaches (
+        attachment TEXT PRIMARY KEY,
+        sandbox_id TEXT NOT NULL,
+        generation INTEGER NOT NULL,
+        settled INTEGER NOT NULL,
+        attempts INTEGER NOT NULL,
+        due_at INTEGER NOT NULL
+      ) STRICT;
+    `,
+  },
 ];

@@ -1,22 +1,25 @@
 /** One host call of the step that a sandbox is in, and what it means for its life. */
 import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
 import type { SavedState } from "../../sdk/contract/archive.ts";
-import type { CreateMachine, Machine, PauseMachine, RunMachine } from "../../sdk/contract/host.ts";
+import type { CreateMachine, Machine, MachineVolume, PauseMachine, RunMachine } from "../../sdk/contract/host.ts";
 import type { HostAddress, HostAnswer, HostClient } from "./host-client.ts";
 import { pointAtRest } from "./archive.ts";
 import { idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
 import type { SandboxRecord } from "./record.ts";
 
-/**
- * Drive the step. The call is idempotent per generation, so a step may be driven again at any time.
- * @param saved the newest state that was sealed, for a step that begins a run
- */
+/** What a run begins with: the newest state that was sealed, and its volumes. */
+export interface Brought {
+  readonly saved: SavedState | null;
+  readonly volumes: readonly MachineVolume[];
+}
+
+/** Drive the step. The call is idempotent per generation, so a step may be driven again at any time. */
 export async function runStep(
   client: HostClient,
   host: HostAddress,
   record: SandboxRecord,
-  saved: SavedState | null,
+  brought: Brought,
   signal: AbortSignal,
 ): Promise<LifeEvent> {
   const { id, life } = record;
@@ -24,7 +27,7 @@ export async function runStep(
     const answer = await client.destroy(host, id, life.generation, signal);
     return answer.ok || answer.failure.code === "not_found" ? { type: "purged" } : unreachable(record, answer.failure);
   }
-  const answer = await call(client, host, record, saved, signal);
+  const answer = await call(client, host, record, brought, signal);
   if (answer.ok) return observed(record, answer.value);
   // A host that is cut off, or was and has begun anew, did nothing: it is as good as silent.
   const { code } = answer.failure;
@@ -37,7 +40,7 @@ function call(
   client: HostClient,
   host: HostAddress,
   record: SandboxRecord,
-  saved: SavedState | null,
+  brought: Brought,
   signal: AbortSignal,
 ): Promise<HostAnswer<Machine>> {
   const { id, life, origin, fromStore, capture } = record;
@@ -47,7 +50,9 @@ function call(
   const idlePauseSeconds = idleSeconds(record, Date.now());
   const { session } = host;
   const env = { ...record.env };
-  const run = { generation, env, idlePauseSeconds, session, ...(saved ? { saved } : {}) } satisfies RunMachine;
+  const { saved, volumes } = brought;
+  const begun = { ...(saved ? { saved } : {}), ...(volumes.length > 0 ? { volumes: [...volumes] } : {}) };
+  const run = { generation, env, idlePauseSeconds, session, ...begun } satisfies RunMachine;
   const { account, shape, label: hostname } = record;
   const make = { ...run, account, shape, hostname, ...(capture ? { capture } : {}) } satisfies CreateMachine;
   switch (life.state) {

@@ -11,6 +11,7 @@ export const timerKinds = [
   "answers",
   "purges",
   "releases",
+  "detaches",
 ] as const;
 export type TimerKind = (typeof timerKinds)[number];
 

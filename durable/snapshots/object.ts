@@ -14,6 +14,7 @@ import { refuse, type Result } from "../result.ts";
 import type { ArchiveAnswer } from "../sandbox/api.ts";
 import { vaultObject, type VaultApi } from "../vault/api.ts";
 import { vaultTicket } from "../vault/tickets.ts";
+import { volumesObject } from "../volumes/api.ts";
 import type { NewSnapshot, SnapshotsApi } from "./api.ts";
 import { dueAt, expiresAt, isVisible, matches, toSnapshot, type Origin, type SnapshotRecord } from "./record.ts";
 import { migrations } from "./schema.ts";
@@ -77,7 +78,9 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
 
   async failed(id: string, error: string): Promise<void> {
     const record = this.#record(id);
-    if (record?.state === "capturing") this.#save({ ...record, state: "failed", error });
+    if (record?.state !== "capturing") return;
+    this.#save({ ...record, state: "failed", error });
+    await this.#dropVolumes(record).catch(() => undefined); // again when it is forgotten
   }
 
   async archiveStep(id: string, step: ArchiveStep, hostId: string): Promise<Result<{ answer: ArchiveAnswer }>> {
@@ -179,8 +182,8 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
       return refuse("snapshot_not_ready", `The snapshot is ${state}.`, { state, error: record.error });
     // Who uses it daily must not lose it.
     this.#save({ ...record, keptFrom: Date.now() });
-    const { mode, shape, vault, key, storedBytes } = record;
-    return { ok: true, origin: { id, mode, shape, vault, manifest, key, compatibility, storedBytes } };
+    const { mode, shape, vault, key, storedBytes, volumes = [] } = record;
+    return { ok: true, origin: { id, mode, shape, vault, manifest, key, compatibility, storedBytes, volumes } };
   }
 
   override async alarm(): Promise<void> {
@@ -212,6 +215,7 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
     const record = this.#record(id);
     if (record?.state !== "deleting") return;
     await this.#vault(record).release(id, null);
+    await this.#dropVolumes(record);
     this.#sql.exec("DELETE FROM snapshots WHERE id = ?", id);
     await this.#arm();
   }
@@ -279,6 +283,10 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
       const timer = setTimeout(finish, waitMs);
       waiting.add(done);
     });
+  }
+
+  async #dropVolumes({ id, volumes = [] }: SnapshotRecord): Promise<void> {
+    if (volumes.length > 0) await volumesObject(this.env.VOLUMES, this.#account).dropSnapshot(id);
   }
 
   #vault({ vault }: SnapshotRecord): VaultApi {

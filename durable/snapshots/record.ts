@@ -2,6 +2,7 @@
 import { iso, isoOrNull } from "../time.ts";
 import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { Shape } from "../../sdk/contract/host.ts";
+import type { VolumeMode } from "../../sdk/contract/volume.ts";
 import type { CreateSandbox } from "../../sdk/contract/sandbox.ts";
 import type { Snapshot, SnapshotListQuery, SnapshotMode, SnapshotState } from "../../sdk/contract/snapshot.ts";
 
@@ -28,11 +29,20 @@ export interface SnapshotRecord {
   readonly storedBytes: number;
   readonly ownedBytes: number;
   readonly frozenMs: number | null;
+  /** Of its sandbox; their copies are with the account's volumes. Not known before the first version with volumes. */
+  readonly volumes?: readonly SnapshotVolume[];
   readonly error: string | null;
   readonly createdAt: number;
   readonly readyAt: number | null;
   /** Its retention counts from here: when it was ready, extended or used last. */
   readonly keptFrom: number | null;
+}
+
+/** A volume of the sandbox that it was taken of, and its place. */
+export interface SnapshotVolume {
+  readonly slot: number;
+  readonly path: string;
+  readonly mode: VolumeMode;
 }
 
 /** What a sandbox begins with. */
@@ -45,6 +55,7 @@ export interface Origin {
   readonly key: string;
   readonly compatibility: string;
   readonly storedBytes: number;
+  readonly volumes: readonly SnapshotVolume[];
 }
 
 /** A copy that is not stored so long after it was taken never will be, milliseconds. */
@@ -109,6 +120,7 @@ export function toSnapshot(record: SnapshotRecord): Snapshot {
       storedBytes: isReady ? storedBytes : null,
     },
     frozenMs: record.frozenMs,
+    volumes: (record.volumes ?? []).map(({ path, mode }) => ({ path, mode })),
     error: record.error,
     createdAt: iso(record.createdAt),
     readyAt: isoOrNull(readyAt),

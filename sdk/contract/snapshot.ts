@@ -3,6 +3,7 @@ import { z } from "zod";
 import { Labels } from "./labels.ts";
 import { limits, Sandbox } from "./sandbox.ts";
 import { SandboxName, SnapshotId } from "./names.ts";
+import { VolumeMode } from "./volume.ts";
 
 export const snapshotLimits = {
   /** Days that a snapshot is kept unless it says otherwise, and at most. */
@@ -73,6 +74,8 @@ export const Snapshot = z
     }),
     /** Milliseconds that the sandbox stood still for it; null of a paused one. */
     frozenMs: z.number().nullable(),
+    /** Volumes that it has copies of: they come back as new ones. */
+    volumes: z.array(z.object({ path: z.string(), mode: VolumeMode })).optional(),
     error: z.string().nullable(),
     createdAt: Time,
     readyAt: Time.nullable(),

@@ -28,6 +28,7 @@ export const SHAPE = {
 const PLACEMENT_TRIES = 3;
 const NEVER = -1;
 const unaborted = new AbortController().signal;
+const nothing = { saved: null, volumes: [] };
 
 /** What the world does about its objects. */
 export interface Surroundings {
@@ -162,7 +163,7 @@ export class Objects {
   #call(name: number, counter: Counter, passedOver: readonly number[] | null): void {
     const record = this.#record(name, this.#population.life(name));
     if (!record.host) throw new Error(`name ${name} has no host`);
-    const event = runStep(this.#calls as unknown as HostClient, record.host, record, null, unaborted);
+    const event = runStep(this.#calls as unknown as HostClient, record.host, record, nothing, unaborted);
     this.#steps.set(name, { event, counter, passedOver });
   }
 
