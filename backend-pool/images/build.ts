@@ -38,10 +38,8 @@ export interface Image {
  * alone takes a second, because it rides in the initramfs.
  */
 export async function buildImage(recipe: Recipe, cacheDir: string, progress: Progress): Promise<Image> {
-  const native = await Promise.all([...INIT, RAM_COPY].map((path) => readFile(path)));
   const node = process.execPath;
-  const key = contentKey(recipe, ...native, process.version, "layout 2");
-  const dir = join(cacheDir, "base", `${recipe.name}-${key}`);
+  const { key, dir } = await imageDir(recipe, cacheDir);
   await mkdir(join(cacheDir, "base"), { recursive: true });
   await Promise.all(["", "base", "golden"].map((folder) => removeLeftovers(join(cacheDir, folder))));
   if (!(await exists(join(dir, "disk.ext4")))) {
@@ -59,6 +57,13 @@ export async function buildImage(recipe: Recipe, cacheDir: string, progress: Pro
     initrd: boot.initrd,
     ramCopy: join(dir, "ram-copy"),
   };
+}
+
+/** Where the image of a recipe is, or would be. */
+export async function imageDir(recipe: Recipe, cacheDir: string): Promise<{ key: string; dir: string }> {
+  const native = await Promise.all([...INIT, RAM_COPY].map((path) => readFile(path)));
+  const key = contentKey(recipe, ...native, process.version, "layout 2");
+  return { key, dir: join(cacheDir, "base", `${recipe.name}-${key}`) };
 }
 
 async function buildDisk(recipe: Recipe, dir: string, node: string, under: (part: string) => void): Promise<void> {

@@ -8,8 +8,11 @@ import type { Stats } from "./stats.ts";
 /** What a run of a machine is told about itself before anything else happens in it. */
 export interface Identity {
   readonly hostname: string;
-  /** The first run of this machine: what it is made from may have had the same name. */
-  readonly isNew?: boolean;
+  /**
+   * Of a machine's first run, which needs an identity of its own even if its source had the same name: made from an
+   * image, or copied from a machine, whose connections then end.
+   */
+  readonly origin?: "new" | "copy" | undefined;
 }
 
 /** A machine whose virtual CPUs run. */

@@ -21,7 +21,7 @@ import type {
   UnplugVolume,
 } from "../../sdk/contract/host.ts";
 import type { Journal } from "../store/journal.ts";
-import type { Driver, Woken } from "./driver.ts";
+import type { Driver, Identity, Woken } from "./driver.ts";
 import {
   asFailure,
   conflict,
@@ -105,7 +105,8 @@ export class Machines extends MachineRuns {
         else if (capture) await this.driver.createFrom(capture, id);
         else await this.driver.create(id, request.shape);
         // One that was moved is who it was.
-        held.run = await this.#run(held, diskOnly, saved === undefined || request.generation === 1);
+        const origin = saved && request.generation > 1 ? undefined : saved || capture ? "copy" : "new";
+        held.run = await this.#run(held, diskOnly, origin);
         await this.configureRun(held, request.env, !saved && !capture);
       } catch (fault) {
         if (this.hasVolumes) await this.volumes.discard(id, request.volumes ?? []).catch(() => undefined);
@@ -151,7 +152,7 @@ export class Machines extends MachineRuns {
       await this.#prepare(id, request);
       this.noteBegin(held, request, { memoryRestored: false, savedGeneration: null });
       try {
-        held.run = await this.#run(held, true, false);
+        held.run = await this.#run(held, true);
         await this.configureRun(held, request.env, true);
       } catch (fault) {
         const savedGeneration = request.generation;
@@ -326,10 +327,10 @@ export class Machines extends MachineRuns {
     await this.saved.bringBack(id, saved, diskOnly);
   }
 
-  async #run({ row }: Held, diskOnly: boolean, isNew: boolean): Promise<Woken> {
+  async #run({ row }: Held, diskOnly: boolean, origin?: Identity["origin"]): Promise<Woken> {
     const { id, hostname } = row;
-    if (!diskOnly) return this.driver.wake(id, { hostname, isNew });
-    await this.driver.boot(id, { hostname, isNew });
+    if (!diskOnly) return this.driver.wake(id, { hostname, origin });
+    await this.driver.boot(id, { hostname, origin });
     return { ready: Promise.resolve() };
   }
 

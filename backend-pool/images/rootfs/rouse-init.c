@@ -4,9 +4,10 @@
  * and whatever code runs first there pays for being cold.
  *
  * Host to guest, one line each; the answer is "ok SEQ" or "ok SEQ VALUES":
- *   wake SEQ UNIX_NS HOSTNAME MACHINE_ID BOOT_ID ENTROPY [new]
- *                       set clock, identity and random numbers (hex). A machine whose host name is another one, or that
- *                       is said to be "new", is a copy: connections with the host, which were its source's, end first
+ *   wake SEQ UNIX_NS HOSTNAME MACHINE_ID BOOT_ID ENTROPY [new|copy]
+ *                       set clock, identity and random numbers (hex). A machine whose host name is another one is a
+ *                       copy: connections with the host, which were its source's, end first. The host says "copy" of
+ *                       one that may have the same name, and "new" of one whose source had no connections
  *   sync SEQ                                               flush file systems
  *   cpu SEQ                                                busy clock ticks since boot, all CPUs
  *   port SEQ PORT                                          1: listens where loopback reaches; 2: elsewhere; 0: no
@@ -109,11 +110,11 @@ static void identify_boot(const char *hex) {
 }
 
 /* sethostname(2) takes no name the label rules would refuse; /etc files follow only when the name is new. */
-static void identify(const char *hostname, const char *machine_id, const char *boot, int is_new) {
+static void identify(const char *hostname, const char *machine_id, const char *boot, const char *origin) {
   char now[256] = "";
   gethostname(now, sizeof now - 1);
-  if (!is_new && strcmp(now, hostname) == 0) return;
-  end_connections(AGENT_PORT); /* before the first packet of this machine's own can come */
+  if (!origin[0] && strcmp(now, hostname) == 0) return;
+  if (strcmp(origin, "new") != 0) end_connections(AGENT_PORT);
   sethostname(hostname, strlen(hostname));
   char text[512];
   snprintf(text, sizeof text, "%s\n", hostname);
@@ -127,14 +128,14 @@ static void identify(const char *hostname, const char *machine_id, const char *b
 }
 
 static void on_wake(char *seq, char *rest) {
-  char hostname[128], machine_id[64], boot[64], entropy[132], word[8] = "";
+  char hostname[128], machine_id[64], boot[64], entropy[132], origin[8] = "";
   long long ns;
-  if (sscanf(rest, "%lld %127s %63s %63s %131s %7s", &ns, hostname, machine_id, boot, entropy, word) < 5) return;
+  if (sscanf(rest, "%lld %127s %63s %63s %131s %7s", &ns, hostname, machine_id, boot, entropy, origin) < 5) return;
   if (strlen(boot) < 32) return;
   struct timespec clock = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
   clock_settime(CLOCK_REALTIME, &clock);
   seed(entropy);
-  identify(hostname, machine_id, boot, strcmp(word, "new") == 0);
+  identify(hostname, machine_id, boot, origin);
   ok(seq, NULL);
 }
 

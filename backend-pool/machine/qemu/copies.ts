@@ -1,24 +1,36 @@
 /** Copies of machines: RAM, devices and disk of one instant, in a folder of their own. */
-import { copyFile, mkdir, readdir, rename, rm } from "node:fs/promises";
+import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { RouseFailure } from "../../../sdk/contract/errors.ts";
 import { isSnapshotId } from "../../../sdk/contract/names.ts";
 import { exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import type { Identity } from "../driver.ts";
-import { DEVICE_STATE, DISK, GOLDEN, RAM } from "./golden.ts";
+import { DEVICE_STATE, DISK, GOLDEN, RAM, type Golden } from "./golden.ts";
 import { MADE, writeMade, type Made } from "./made.ts";
+import { Mirrors, type MirroredDrive } from "./mirrors.ts";
+import { RamCopy } from "./ram-copy.ts";
 import type { Vm } from "./vm.ts";
 
 const SYNC_LIMIT_MS = 10_000;
 const WAKE_LIMIT_MS = 30_000;
+/** What is under way on the wire when a machine is to stand still. */
+const WIRE_LIMIT_MS = 200;
+/** A copy of RAM that took longer has missed much of what a busy guest wrote; it is brought up to date once more. */
+const LONG_COPY_MS = 150;
 
 export class Copies {
   /** Machines and copies have a folder each in the same place. */
   readonly #dir: string;
+  /** `native/ram-copy.c`; without it RAM is copied while its machine stands still. */
+  readonly #helper: string | null;
 
-  constructor(machinesDir: string) {
+  readonly #golden: Golden;
+
+  constructor(machinesDir: string, golden: Golden, helper: string | null) {
     this.#dir = machinesDir;
+    this.#golden = golden;
+    this.#helper = helper;
   }
 
   /** `Driver.capture` of a machine; `vm` is its process, if it has one. */
@@ -32,23 +44,13 @@ export class Copies {
     const dir = join(this.#dir, capture);
     if (await exists(join(dir, MADE))) return null;
     const part = `${dir}.part`;
-    await rm(part, { recursive: true, force: true });
-    await mkdir(part, { recursive: true, mode: 0o700 });
     const sleeps = await exists(join(made.dir, DEVICE_STATE));
     let frozenMs: number | null = null;
     try {
-      if (sleeps || !vm) {
-        await copyFiles(made.dir, part, diskOnly ? [DISK] : [RAM, DISK, DEVICE_STATE]);
-      } else {
-        await vm.wire.sync(SYNC_LIMIT_MS).catch(() => undefined);
-        const began = performance.now();
-        await vm.save(join(part, DEVICE_STATE));
-        await copyFiles(made.dir, part, diskOnly ? [DISK] : [RAM, DISK]).finally(() => vm.run());
-        frozenMs = Math.round(performance.now() - began);
-        // Its clock is behind by that much.
-        await vm.wire.wake(identity, WAKE_LIMIT_MS).catch(() => undefined);
-        if (diskOnly) await rm(join(part, DEVICE_STATE));
-      }
+      if (diskOnly) await makeFolder(part);
+      else await this.#begin(part, await readFile(join(made.dir, GOLDEN), "utf8"));
+      if (vm && !sleeps) frozenMs = await this.#copyLive(made, vm, part, diskOnly, identity);
+      else await this.#copyStill(made.dir, part, diskOnly ? [DISK] : [RAM, DISK, DEVICE_STATE]);
       await copyFile(join(made.dir, GOLDEN), join(part, GOLDEN));
       await writeMade(part, made);
       await rename(part, dir);
@@ -67,9 +69,9 @@ export class Copies {
     if (!(await exists(join(from, MADE))))
       throw new RouseFailure("snapshot_not_found", "The copy is not on this host.");
     const part = `${dir}.part`;
-    await Promise.all([dir, part].map((path) => rm(path, { recursive: true, force: true })));
-    await mkdir(part, { recursive: true, mode: 0o700 });
-    await copyFiles(from, part, [RAM, DISK, DEVICE_STATE, GOLDEN, MADE]);
+    await rm(dir, { recursive: true, force: true });
+    await this.#begin(part, await readFile(join(from, GOLDEN), "utf8"));
+    await this.#copyStill(from, part, [RAM, DISK, DEVICE_STATE, GOLDEN, MADE]);
     await rename(part, dir);
   }
 
@@ -80,10 +82,88 @@ export class Copies {
   async drop(capture: string): Promise<void> {
     await rm(join(this.#dir, capture), { recursive: true, force: true, maxRetries: 5 });
   }
+
+  /** Answers how long the machine stood still, milliseconds. */
+  async #copyLive(made: Made, vm: Vm, part: string, diskOnly: boolean, identity: Identity): Promise<number> {
+    await vm.wire.sync(SYNC_LIMIT_MS).catch(() => undefined);
+    const drives: MirroredDrive[] = [{ source: "disk", target: join(part, DISK), sync: "top" }];
+    const beginning = [
+      Mirrors.start(vm.qmp, drives),
+      diskOnly ? null : this.#beginRam(join(made.dir, RAM), join(part, RAM)),
+    ] as const;
+    const [mirrors, ram] = await Promise.allSettled(beginning);
+    try {
+      const [disks, memory] = [valueOf(mirrors), valueOf(ram)];
+      await vm.wire.hold(WIRE_LIMIT_MS);
+      const began = performance.now();
+      await vm.stop();
+      const memoryEnds = memory?.finish();
+      const restEnds = disks.finish().then(() => (diskOnly ? null : vm.deviceState()));
+      // Whatever fails, the machine goes on, once nobody reads of it any more.
+      await Promise.allSettled([memoryEnds, restEnds]).then(() => vm.run());
+      const frozenMs = performance.now() - began;
+      vm.wire.release();
+      // Its clock is behind by that much.
+      await vm.wire.wake(identity, WAKE_LIMIT_MS).catch(() => undefined);
+      const state = await restEnds;
+      await memoryEnds;
+      if (state) await writeFile(join(part, DEVICE_STATE), state, { mode: 0o600 });
+      return Math.max(1, Math.round(frozenMs));
+    } finally {
+      vm.wire.release();
+      if (ram.status === "fulfilled") ram.value?.end();
+      if (mirrors.status === "fulfilled") await mirrors.value.end();
+    }
+  }
+
+  /** Most of RAM, while it changes. */
+  async #beginRam(from: string, to: string): Promise<Pick<RamCopy, "finish" | "end">> {
+    if (this.#helper === null) return { finish: () => copySparse(from, to).then(() => 0), end: () => undefined };
+    const copy = await RamCopy.start(this.#helper, from, to);
+    try {
+      const began = performance.now();
+      await copy.copy();
+      if (performance.now() - began > LONG_COPY_MS) await copy.copy();
+      return copy;
+    } catch (fault) {
+      copy.end();
+      throw fault;
+    }
+  }
+
+  /** Files that nobody writes to, into a folder that may have a clone's RAM. */
+  async #copyStill(from: string, to: string, names: readonly string[]): Promise<void> {
+    const helper = this.#helper;
+    const byHelper = async (name: string) => {
+      const copy = await RamCopy.start(helper ?? "", join(from, name), join(to, name));
+      await copy.finish().finally(() => copy.end());
+    };
+    const isBig = (name: string) => helper !== null && name === RAM;
+    await Promise.all(
+      names.map((name) => (isBig(name) ? byHelper(name) : copySparse(join(from, name), join(to, name)))),
+    );
+  }
+
+  /** A folder for a copy of a machine that came from a golden state, with a ready clone's RAM if there is one. */
+  async #begin(part: string, golden: string): Promise<void> {
+    await rm(part, { recursive: true, force: true });
+    if (this.#helper !== null && (await this.#golden.takeSpare(golden, part)))
+      await Promise.all([DISK, DEVICE_STATE].map((name) => rm(join(part, name))));
+    else await makeFolder(part);
+  }
 }
 
-/** Copies that share blocks where the file system can, and leave holes where there is nothing. */
-async function copyFiles(from: string, to: string, names: readonly string[]): Promise<void> {
-  const copy = (name: string) => run("cp", ["--sparse=always", "--reflink=auto", join(from, name), join(to, name)]);
-  await Promise.all(names.map(copy));
+async function makeFolder(path: string): Promise<void> {
+  await rm(path, { recursive: true, force: true });
+  await mkdir(path, { recursive: true, mode: 0o700 });
+}
+
+/** Shares blocks where the file system can, and leaves holes where there is nothing. */
+async function copySparse(from: string, to: string): Promise<void> {
+  await run("cp", ["--sparse=always", "--reflink=auto", from, to]);
+}
+
+function valueOf<T>(result: PromiseSettledResult<T>): T {
+  if (result.status === "rejected") throw result.reason;
+  return result.value;
 }

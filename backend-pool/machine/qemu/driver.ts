@@ -60,7 +60,7 @@ export class QemuDriver implements Driver {
     this.images = [image.name];
     this.compatibility = `${MACHINE_TYPE}/${CPU_MODEL}/${accelerator.kind}`;
     this.#golden = new Golden(image, accelerator, options);
-    this.#copies = new Copies(options.machinesDir);
+    this.#copies = new Copies(options.machinesDir, this.#golden, image.ramCopy ?? null);
     const files = new SleepFiles((id) => this.#dir(id), this.#golden, this.compatibility);
     this.#volumes = new VolumeFiles((id) => this.#dir(id));
     this.sleepers = { files, volumes: this.#volumes, golden: this.#golden };

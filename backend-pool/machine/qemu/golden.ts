@@ -42,6 +42,8 @@ type Noted = Omit<GoldenState, "dir" | "slots"> & { readonly slots?: number };
 /** Emulated boot of the default shape takes about a minute, the interpreter's preload included. */
 const BOOT_LIMIT_MS = 600_000;
 
+const REFILL_AFTER_MS = 1500;
+
 export interface GoldenOptions {
   /** Holds images and golden states; machines refer to both for as long as they exist. */
   readonly imagesDir: string;
@@ -120,7 +122,8 @@ export class Golden {
   /** Put a ready clone of the golden state in that folder at `target`; false when there is none. */
   async takeSpare(golden: string, target: string): Promise<boolean> {
     const taken = await this.#takeSpare(golden, target);
-    if (taken) this.refill(golden);
+    // Not at once: whoever takes one is about to run a machine of it, and that has the first claim on the processors.
+    if (taken) setTimeout(() => this.refill(golden), REFILL_AFTER_MS).unref();
     return taken;
   }
 

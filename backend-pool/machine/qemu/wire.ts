@@ -52,7 +52,7 @@ export class Wire {
       randomBytes(16).toString("hex"),
       randomBytes(16).toString("hex"),
       randomBytes(48).toString("hex"),
-      ...(identity.isNew === true ? ["new"] : []),
+      ...(identity.origin ? [identity.origin] : []),
     ];
     await this.#ask(`wake SEQ ${fields.join(" ")}`, limitMs);
   }
