@@ -133,6 +133,16 @@ describe("usage", () => {
     expect((await rouse(["usage", "--month", "2020-01"])).stdout).toBe("Nothing was used in 2020-01.\n");
   });
 
+  test("shows volumes in a column of their own, where there are any", async () => {
+    const amounts = { volume: "7372800000", volumeMicros: 306, totalMicros: 306, cpu: "0", memory: "0", stored: "0" };
+    const volume = { ...line, ...amounts, kind: "volume" as const, sandboxId: "vol-0" };
+    server.on("GET /v1/usage", (_request, reply) => reply.json(usageAnswer({ lines: [line, volume] })));
+    const rows = (await rouse(["usage"])).stdout.trimEnd().split("\n");
+    expect(rows[0]).toMatch(/^SANDBOX OR VOLUME +VCPU-H +GIB-H +GB-H ASLEEP +GIB-H VOLUME +2026-11$/);
+    expect(rows[1]).toMatch(/^demo~abcdefghijkl +1\.000 +2\.000 +0\.500 +0\.000 +\$0\.04$/);
+    expect(rows[2]).toMatch(/^vol-0 +0\.000 +0\.000 +0\.000 +2\.000 +\$0\.00$/);
+  });
+
   test("shows all months, and totals", async () => {
     const rows = (await rouse(["usage", "--month", "all"])).stdout.trimEnd().split("\n");
     expect(rows[0]).toMatch(/^MONTH +SANDBOX .* COST$/);

@@ -81,6 +81,13 @@ describe("money", () => {
     expect([on("metered").totalMicros, on("unmetered").totalMicros]).toEqual([105_000, 105_000]);
     expect(on("trial")).toMatchObject({ cpuMicros: 25_000, storedMicros: 0, totalMicros: 25_000 });
     expect(on("flat")).toMatchObject({ cpuMicros: 0, flatMicros: 6_000_001 });
+    // A volume costs what it costs on every plan.
+    const volume = { ...line, amounts: { ...NOTHING, volume: 1024n * 3_600_000n }, existedMs: 0 };
+    for (const plan of ["metered", "unmetered", "trial", "flat"] as const)
+      expect(priceOfLine({ ...volume, plan }, defaultRates, 12_000_001)).toMatchObject({
+        volumeMicros: 153,
+        totalMicros: 153,
+      });
     expect(flatPrice(1, 12_000_000)).toBe(0);
     expect(flatPrice(MONTH_MS, 12_000_000)).toBe(12_000_000);
   });
@@ -103,9 +110,10 @@ describe("money", () => {
       line("b", { team: "y" }, 2),
       line("a", { team: "x" }, 4),
       line("c", {}, 8),
+      { ...line("vol-1", {}, 16), kind: "volume" as const },
     ];
     expect(groupsOf(lines, "label:team")).toEqual([
-      { key: null, totalMicros: 8, sandboxes: 1 },
+      { key: null, totalMicros: 24, sandboxes: 1 },
       { key: "x", totalMicros: 5, sandboxes: 1 },
       { key: "y", totalMicros: 2, sandboxes: 1 },
     ]);

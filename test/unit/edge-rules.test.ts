@@ -68,6 +68,15 @@ describe("matcher", () => {
     ["POST", "/v1/sandboxes/x/processes/p-1:signal", "/v1/sandboxes/{id}/processes/{pid}:signal", ["x", "p-1"]],
     ["POST", "/v1/sandboxes/x/files:mkdir", "/v1/sandboxes/{id}/files:mkdir", ["x"]],
     ["DELETE", "/v1/sandboxes/x/previews/80", "/v1/sandboxes/{id}/previews/{port}", ["x", "80"]],
+    ["POST", "/v1/volumes/a%3Ab:backup-policy", "/v1/volumes/{volume}:backup-policy", ["a:b"]],
+    ["POST", "/v1/volumes/a:backup", "/v1/volumes/{volume}:backup", ["a"]],
+    [
+      "POST",
+      "/v1/volumes/a%3Ab/attachments/att-1:detach",
+      "/v1/volumes/{volume}/attachments/{attachment}:detach",
+      ["a:b", "att-1"],
+    ],
+    ["DELETE", "/v1/volume-backups/bak-1", "/v1/volume-backups/{backup}", ["bak-1"]],
   ])("finds %s %s", (method, path, template, params) => {
     expect(match(method, path)).toMatchObject({ operation: { path: template, method }, params });
   });

@@ -11,7 +11,7 @@ const GB_HOUR = 1e9 * 3_600_000;
 
 export const usage: Command = {
   name: "usage",
-  summary: "Show what sandboxes used in a month",
+  summary: "Show what sandboxes and volumes came to in a month",
   usage: "[--month YYYY-MM|all] [--by WHAT] [--csv]",
   words: [0, 0],
   options: {
@@ -46,15 +46,23 @@ function nothing({ month }: Usage): string {
 function linesOf(answer: Usage): string {
   if (answer.lines.length === 0) return nothing(answer);
   const all = answer.month === "all";
+  const anyVolume = answer.lines.some(({ kind }) => kind === "volume");
   const rows = answer.lines.map((line) => [
     ...(all ? [line.month] : []),
     line.sandboxId,
     hours(line.cpu, HOUR_NS),
     hours(line.memory, GIB_HOUR),
     hours(line.stored, GB_HOUR),
+    ...(anyVolume ? [hours(line.volume, GIB_HOUR)] : []),
     dollars(BigInt(line.totalMicros)),
   ]);
-  const heading = [...(all ? ["MONTH"] : []), "SANDBOX", "VCPU-H", "GIB-H", "GB-H ASLEEP", all ? "COST" : answer.month];
+  const heading = [
+    ...(all ? ["MONTH"] : []),
+    anyVolume ? "SANDBOX OR VOLUME" : "SANDBOX",
+    ...["VCPU-H", "GIB-H", "GB-H ASLEEP"],
+    ...(anyVolume ? ["GIB-H VOLUME"] : []),
+    all ? "COST" : answer.month,
+  ];
   const total = heading.map((_, column): string => (column === 0 ? "Total" : ""));
   return table(heading, [...rows, total.with(-1, dollars(BigInt(answer.totalMicros)))]);
 }
