@@ -27,6 +27,13 @@ describe("QEMU's arguments", () => {
     ]);
   });
 
+  it("have as many places for volumes as the machine was made with", ({ expect }) => {
+    const places = (of: string[]) => of.filter((one) => one.startsWith("pcie-root-port,"));
+    expect(places(args)).toHaveLength(4);
+    const earlier = places(qemuArguments(shapeOf({}), { kind: "tcg", reason: "" }, files, true, 2));
+    expect(earlier).toEqual(["pcie-root-port,id=slot1,chassis=1", "pcie-root-port,id=slot2,chassis=2"]);
+  });
+
   it("double a comma of a path, which would begin another option", ({ expect }) => {
     expect(args.join(" ")).toContain("mem-path=/s/a,,b/ram,share=on");
   });
