@@ -1,4 +1,5 @@
 /** Copies of machines: RAM, devices and disk of one instant, in a folder of their own. */
+import { randomBytes } from "node:crypto";
 import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { RouseFailure } from "../../../sdk/contract/errors.ts";
@@ -80,7 +81,13 @@ export class Copies {
   }
 
   async drop(capture: string): Promise<void> {
-    await rm(join(this.#dir, capture), { recursive: true, force: true, maxRetries: 5 });
+    const dir = join(this.#dir, capture);
+    // It is gone at once, and its blocks in a while; what a crash leaves of it is removed as half made.
+    const trash = `${dir}.${randomBytes(4).toString("hex")}.part`;
+    await rename(dir, trash).catch((fault: NodeJS.ErrnoException) => {
+      if (fault.code !== "ENOENT") throw fault;
+    });
+    void rm(trash, { recursive: true, force: true, maxRetries: 5 }).catch(() => undefined);
   }
 
   /** Answers how long the machine stood still, milliseconds. */
@@ -107,6 +114,7 @@ export class Copies {
       await vm.wire.wake(identity, WAKE_LIMIT_MS).catch(() => undefined);
       const state = await restEnds;
       await memoryEnds;
+      await disks.close();
       if (state) await writeFile(join(part, DEVICE_STATE), state, { mode: 0o600 });
       return Math.max(1, Math.round(frozenMs));
     } finally {

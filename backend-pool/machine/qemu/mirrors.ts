@@ -71,7 +71,12 @@ export class Mirrors {
     );
   }
 
-  /** Let go of the copies, finished or not: their files are whole from then on, if they are finished. */
+  /** Close the files of finished copies: they are whole from then on. */
+  async close(): Promise<void> {
+    await endMirrors(this.#qmp, [], this.#nodes.splice(0));
+  }
+
+  /** Let go of what is not finished and closed. */
   async end(): Promise<void> {
     await endMirrors(this.#qmp, [...this.#jobs.keys()], this.#nodes.splice(0)).catch(() => undefined);
     this.#jobs.clear();
