@@ -20,6 +20,7 @@ import {
   Revoke,
   RunMachine,
   StopMachine,
+  volumeVerbs,
   type Machine,
 } from "../../sdk/contract/host.ts";
 import { controlSecret, ticketSecret } from "../../sdk/contract/host-secrets.ts";
@@ -219,6 +220,8 @@ export class FakeHost {
     if (!held) throw new RouseFailure("not_found", "no such machine");
     const { machine } = held;
     if (action === "get") return machine;
+    // Volumes are a word to it; what a host stores of them tests say themselves.
+    if (volumeVerbs.some((verb) => verb === action)) return machine;
     if (action !== "capture" && !machineVerbs.some((verb) => verb === action))
       throw new RouseFailure("route_not_found", "no such verb");
     if (action === "capture") {

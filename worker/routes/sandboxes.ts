@@ -49,6 +49,10 @@ async function create(context: Context): Promise<Response> {
     const message = `This key makes only sandboxes whose name begins with ${JSON.stringify(caller.namePrefix)}.`;
     throw new RouseFailure("permission_denied", message, { details: { namePrefix: caller.namePrefix } });
   }
+  if (caller.namePrefix !== null && input.volumes?.length) {
+    const message = "Volumes are the whole account's: a key limited to a name prefix makes sandboxes without.";
+    throw new RouseFailure("permission_denied", message, { details: { namePrefix: caller.namePrefix } });
+  }
   const { governed, keyId, retentionDays } = caller;
   const object = sandboxObject(env.SANDBOX, account, label);
   return sandboxResponse(await object.create(input, { governed, keyId, retentionDays }, terms));
