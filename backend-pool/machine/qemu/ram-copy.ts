@@ -6,11 +6,13 @@ import { createInterface } from "node:readline";
 export class RamCopy {
   readonly #child: ChildProcess;
   readonly #lines: AsyncIterator<string>;
+  readonly #closed: Promise<unknown>;
   #said = "";
 
   private constructor(child: ChildProcess, lines: AsyncIterator<string>) {
     this.#child = child;
     this.#lines = lines;
+    this.#closed = new Promise((resolve) => child.once("close", resolve));
   }
 
   /** `to` is made; or it is there, and only what differs is written. */
@@ -43,7 +45,10 @@ export class RamCopy {
     this.#child.stdin?.write(`${line}\n`);
     const { value = "" } = (await this.#lines.next()) as { value?: string };
     const [word, pages] = value.split(" ");
-    if (word !== answer) throw new Error(`a file could not be copied: ${this.#said.trim() || "its helper ended"}`);
-    return Number(pages);
+    if (word === answer) return Number(pages);
+    // What it said may come after its end.
+    this.end();
+    await this.#closed;
+    throw new Error(`a file could not be copied: ${this.#said.trim() || "its helper ended"}`);
   }
 }
