@@ -208,6 +208,8 @@ export class Attachments {
     };
     if (isDone(record, manifest, generation)) return again();
     if (isOver(record) || isStale(record, generation)) return stale;
+    // The vault may be about to let go of it.
+    if (this.#store.volume(volumeId)?.dropped.includes(manifest)) return stale;
     const owned = await owner.commit(volumeId, manifest);
     if (!owned.ok) return owned;
     // Things may have moved on meanwhile.

@@ -151,9 +151,11 @@ export class VolumeStore {
     return this.#all<BackupRecord>("SELECT body FROM backups WHERE snapshot = ? ORDER BY place", snapshot);
   }
 
-  /** Not those of snapshots. */
+  /** Not those of snapshots, nor those that failed. */
   countBackups(): number {
-    return this.#count("SELECT COUNT(*) AS count FROM backups WHERE snapshot IS NULL");
+    return this.#count(
+      "SELECT COUNT(*) AS count FROM backups WHERE snapshot IS NULL AND json_extract(body, '$.state') <> 'failed'",
+    );
   }
 
   saveBackup(record: BackupRecord): BackupRecord {

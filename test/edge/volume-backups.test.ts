@@ -143,6 +143,11 @@ describe("of a volume that rests", () => {
   it("are 200 at most", async () => {
     const own = new TestVolumes();
     const { id } = await own.make();
+    const { sandboxId } = await own.attached(id);
+    await own.sandbox(sandboxId, { copyVolume: async () => refuse("disk_full", "full") });
+    // One that failed does not count.
+    expect(refused(await own.api.backup(id, {}, once, 0)).code).toBe("disk_full");
+    await own.detach(sandboxId, 1, true);
     for (let n = 0; n < 200; n++) ok(await own.api.backup(id, {}, once, 0));
     expect(refused(await own.api.backup(id, {}, once, 0))).toMatchObject({
       code: "quota_exceeded",

@@ -1,13 +1,15 @@
 /** Volumes: made and deleted, given to sandboxes, stored by hosts, and let go of. */
+import { env } from "cloudflare:workers";
 import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { volumesObject } from "../../durable/volumes/api.ts";
 import { attachmentId } from "../../sdk/contract/names.ts";
 import type { NewKey } from "../../sdk/contract/account.ts";
 import { Attachment, Volume, VolumeList } from "../../sdk/contract/volume.ts";
 import { clientOf, openAccount } from "./accounts.ts";
 import { ask, freshName, heartbeat, type Fault } from "./client.ts";
 import { HOST, stored } from "./vaults.ts";
-import { DAY, freshSandbox, ok, once, refused, shift, TestVolumes } from "./volumes.ts";
+import { DAY, during, freshSandbox, ok, once, refused, shift, TestVolumes } from "./volumes.ts";
 
 afterEach(() => {
   vi.useRealTimers();
@@ -255,6 +257,31 @@ describe("what is written", () => {
     );
     expect((await begin(4, "spare-1")).status).toBe(200);
     expect((await own.step(id, { step: "begin", generation: 4 }, "rack-9")).body.error.code).toBe("not_found");
+  });
+
+  it("is dropped when its sandbox went elsewhere while it was committed", async () => {
+    const own = new TestVolumes();
+    const { id: volumeId } = await own.make();
+    const { id, sandboxId } = await own.attached(volumeId);
+    const first = await own.store(id, 1);
+    const late = await own.uploaded(id, 2);
+    const vault = own.vault(late.permit.vault);
+    await during(vault.stub, "commit", () => volumesObject(env.VOLUMES, own.account).arrive(sandboxId, "spare-1"));
+    const commit = { step: "commit", generation: 2, manifest: late.manifest };
+    expect((await own.step(id, commit)).body.error.code).toBe("conflict");
+    expect(ok(await vault.api.manifestsOf(volumeId)).manifests).toEqual([first.manifest]);
+    // Back again while the vault does not let go of it, it is not taken either.
+    const again = await own.uploaded(id, 2, false, [], "spare-1");
+    await during(vault.stub, "commit", () => volumesObject(env.VOLUMES, own.account).arrive(sandboxId, HOST));
+    await own.fail(again.permit.vault, true);
+    const other = { ...commit, manifest: again.manifest };
+    expect((await own.step(id, other, "spare-1")).body.error.code).toBe("conflict");
+    ok(await own.api.arrive(sandboxId, "spare-1"));
+    await own.fail(again.permit.vault, false);
+    expect((await own.step(id, other, "spare-1")).body.error.code).toBe("conflict");
+    await own.pass(31_000);
+    expect(ok(await vault.api.manifestsOf(volumeId)).manifests).toEqual([first.manifest]);
+    expect((await own.read(volumeId)).attachments).toMatchObject([{ generation: 1, state: "active" }]);
   });
 
   it("twice at once is stored once", async () => {

@@ -6,7 +6,7 @@ import type { Result } from "../../durable/result.ts";
 import type { SandboxApi } from "../../durable/sandbox/api.ts";
 import { vaultObject } from "../../durable/vault/api.ts";
 import { volumesObject, type VolumesApi } from "../../durable/volumes/api.ts";
-import type { ArchivePermit, ArchiveStored } from "../../sdk/contract/archive.ts";
+import { blobPath, VAULT_TICKET_HEADER, type ArchivePermit, type ArchiveStored } from "../../sdk/contract/archive.ts";
 import type { ErrorCode } from "../../sdk/contract/error-codes.ts";
 import { FIRST_EPOCH, hostKey } from "../../sdk/contract/host-secrets.ts";
 import { attachmentId, labelOfId, newSandboxId } from "../../sdk/contract/names.ts";
@@ -15,7 +15,7 @@ import type { Once } from "../../durable/account/api.ts";
 import { API, edge, freshName, type Fault } from "./client.ts";
 import { roots } from "./secrets.ts";
 import { uploadOf } from "./stored.ts";
-import { expectGone, freshBlob, HOST, upload, type TestBlob, type Vault } from "./vaults.ts";
+import { expectGone, freshBlob, HOST, type TestBlob, type Vault } from "./vaults.ts";
 
 export const once: Once = { key: null, fingerprint: "" };
 export const HOUR = 3_600_000;
@@ -113,12 +113,23 @@ export class TestVolumes {
   }
 
   /** All but the commit. */
-  async uploaded(id: string, generation: number, clean = false, known: readonly TestBlob[] = []): Promise<Stored> {
-    const permit = taken(await this.step<ArchivePermit>(id, { step: "begin", generation }));
+  async uploaded(
+    id: string,
+    generation: number,
+    clean = false,
+    known: readonly TestBlob[] = [],
+    host = HOST,
+  ): Promise<Stored> {
+    const permit = taken(await this.step<ArchivePermit>(id, { step: "begin", generation }, host));
     const [manifest, pack] = await Promise.all([freshBlob(), freshBlob(5000)]);
     const told = { ...uploadOf(generation, [manifest, pack], known), diskOnly: true, clean };
-    taken(await this.step(id, told));
-    for (const blob of [manifest, pack]) await upload(this.vault(permit.vault), blob, permit.ticket);
+    taken(await this.step(id, told, host));
+    for (const { id: blob, bytes: body } of [manifest, pack]) {
+      const authorization = `Bearer ${await hostKey(roots.host, host, FIRST_EPOCH)}`;
+      const headers = { authorization, [VAULT_TICKET_HEADER]: permit.ticket };
+      const { status } = await edge(API + blobPath(permit.vault, blob), { method: "PUT", headers, body });
+      if (status !== 204) throw new Error(`a blob was refused: ${status}`);
+    }
     return { permit, manifest: manifest.id, pack };
   }
 
@@ -159,6 +170,21 @@ export class TestVolumes {
 export function instead(stub: DurableObjectStub, methods: object): Promise<void> {
   return runInDurableObject(stub, (object: object) => {
     Object.setPrototypeOf(object, Object.assign(Object.create(Object.getPrototypeOf(object)), methods));
+  });
+}
+
+/** The next call of a method of an object is answered only after something else has happened. */
+export function during(stub: DurableObjectStub, method: string, what: () => Promise<unknown>): Promise<void> {
+  return runInDurableObject(stub, (object: object) => {
+    const own: object = Object.getPrototypeOf(object);
+    const act = Reflect.get(own, method) as (...args: unknown[]) => Promise<unknown>;
+    const instead = async (...args: unknown[]) => {
+      Object.setPrototypeOf(object, own);
+      const answer = await act.apply(object, args);
+      await what();
+      return answer;
+    };
+    Object.setPrototypeOf(object, Object.assign(Object.create(own), { [method]: instead }));
   });
 }
 
