@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { hash } from "node:crypto";
 import type { ArchivePermit, SavedState } from "../../sdk/contract/archive.ts";
 import { RouseFailure } from "../../sdk/contract/errors.ts";
+import { isSnapshotId } from "../../sdk/contract/names.ts";
 import { upload, type Blobs } from "../archive/blobs.ts";
 import { DamagedState } from "../archive/damage.ts";
 import type { ArchiveEdge } from "../archive/edge.ts";
@@ -259,7 +260,8 @@ export class Archiver implements SavedStates {
     const facts = { generation, manifest: note.manifest };
     const told = { ...facts, blobs: note.blobs, logicalBytes: note.logicalBytes, diskOnly: note.diskOnly };
     const { compatibility } = files;
-    const also = volumes.length === 0 ? {} : { volumes };
+    // The copies that go with a snapshot are found by the snapshot.
+    const also = volumes.length === 0 || isSnapshotId(id) ? {} : { volumes };
     await edge.step(account, id, { step: "upload", ...told, compatibility, ...also });
     await files.change(id, { step: "noted" });
     // A state that is the difference to a golden one is worth nothing without that.

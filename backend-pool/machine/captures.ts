@@ -32,11 +32,11 @@ export class Captures {
 
   /** Noted before it is made, so that no copy is ever left without anybody who knows of it. */
   async take({ id, account, shape, hostname }: JournalRow, request: CaptureMachine): Promise<number | null> {
-    const { capture, generation, diskOnly, stored } = request;
+    const { capture, generation, diskOnly, stored, volumes = [] } = request;
     const row = { id: capture, account, generation, shape, diskOnly, stored, at: Date.now() };
     this.#journal.putCapture(row);
     try {
-      const frozenMs = await this.#driver.capture(id, capture, diskOnly, { hostname });
+      const frozenMs = await this.#driver.capture(id, { capture, diskOnly, volumes }, { hostname });
       this.#follow(row);
       return frozenMs;
     } catch (fault) {

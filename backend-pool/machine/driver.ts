@@ -44,6 +44,14 @@ export interface Sleepers {
   readonly golden: Golden;
 }
 
+/** What is copied, and under which names. */
+export interface CaptureOrder {
+  readonly capture: string;
+  readonly diskOnly: boolean;
+  /** Volumes of the machine, and where their copies of the same instant go. */
+  readonly volumes: readonly { readonly attachment: string; readonly backup: string }[];
+}
+
 /** A TCP address on this host that reaches a guest port. */
 export interface Endpoint {
   readonly host: string;
@@ -89,7 +97,7 @@ export interface Driver {
    * for so many milliseconds and goes on; null: it slept.
    * @throws RouseFailure `snapshot_failed`; the machine is as it was
    */
-  capture(id: string, capture: string, diskOnly: boolean, identity: Identity): Promise<number | null>;
+  capture(id: string, what: CaptureOrder, identity: Identity): Promise<number | null>;
   /** Files of a new machine, asleep, as a copy of a captured one. */
   createFrom(capture: string, id: string): Promise<void>;
   /** Copies that are on this host. */

@@ -104,10 +104,12 @@ export class Machines extends MachineRuns {
         if (saved) await this.#bring(id, saved, request, diskOnly);
         else if (capture) await this.driver.createFrom(capture, id);
         else await this.driver.create(id, request.shape);
+        await this.#prepare(id, request);
         // One that was moved is who it was.
         const origin = saved && request.generation > 1 ? undefined : saved || capture ? "copy" : "new";
         held.run = await this.#run(held, diskOnly, origin);
         await this.configureRun(held, request.env, !saved && !capture);
+        await this.#plugAll(held, request);
       } catch (fault) {
         if (this.hasVolumes) await this.volumes.discard(id, request.volumes ?? []).catch(() => undefined);
         await this.driver.destroy(id).catch(() => undefined);
@@ -154,6 +156,7 @@ export class Machines extends MachineRuns {
       try {
         held.run = await this.#run(held, true);
         await this.configureRun(held, request.env, true);
+        await this.#plugAll(held, request);
       } catch (fault) {
         const savedGeneration = request.generation;
         this.commit(held, { state: "stopped", endReason: "startup_failed", savedGeneration });

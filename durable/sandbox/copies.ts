@@ -203,13 +203,14 @@ export class Copies {
     const volumes = await Promise.all(
       record.volumes.map(async (volume) => {
         const { attachment, mode } = volume;
-        const manifest = stored || mode === "snapshot" ? (this.#engine.volumes.stored(record, volume) ?? null) : null;
-        return { attachment, backup: await backupId(account, `${id} ${attachment}`), manifest, mode };
+        const isStored = stored !== null || mode === "snapshot";
+        const manifest = isStored ? (this.#engine.volumes.stored(record, volume) ?? null) : null;
+        return { attachment, backup: await backupId(account, `${id} ${attachment}`), manifest, mode, isStored };
       }),
     );
     if (volumes.length > 0) {
-      const copies = volumes.map(({ attachment, backup, manifest }) => {
-        return { backup, snapshot: id, attachment, hostId: host?.id ?? null, manifest };
+      const copies = volumes.map(({ attachment, backup, manifest, isStored }) => {
+        return { backup, snapshot: id, attachment, hostId: isStored ? null : (host?.id ?? null), manifest };
       });
       const begun = await volumesObject(this.#env.VOLUMES, account).beginSnapshot(copies);
       if (!begun.ok) return begun.failure;

@@ -48,8 +48,9 @@ export interface SnapshotCopyAsk {
   readonly backup: string;
   readonly snapshot: string;
   readonly attachment: string;
+  /** The host that stores it; null: there is nothing to store. */
   readonly hostId: string | null;
-  /** It is stored already, as this. */
+  /** It is stored already, as this; with no host, null is an empty volume. */
   readonly manifest: string | null;
 }
 

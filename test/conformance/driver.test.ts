@@ -95,13 +95,13 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
     if (driver.sleepers === null) skip("this driver's machines are processes, which can't be copied");
     const [copy, other] = ["a", "b"].map((letter) => `snap-${letter.repeat(20)}`) as [string, string];
     const before = Number(await exec("cat count"));
-    const frozenMs = await driver.capture(id, copy, false, identity);
+    const frozenMs = await driver.capture(id, { capture: copy, diskOnly: false, volumes: [] }, identity);
     expect(frozenMs).toBeGreaterThan(0);
-    expect(await driver.capture(id, copy, false, identity)).toBeNull();
+    expect(await driver.capture(id, { capture: copy, diskOnly: false, volumes: [] }, identity)).toBeNull();
     expect((await driver.inspect(id)).running).toBe(true);
     await expect.poll(async () => Number(await exec("cat count"))).toBeGreaterThan(before);
     await driver.pause(id);
-    expect(await driver.capture(id, other, true, identity)).toBeNull();
+    expect(await driver.capture(id, { capture: other, diskOnly: true, volumes: [] }, identity)).toBeNull();
     await (
       await driver.wake(id, identity)
     ).ready;

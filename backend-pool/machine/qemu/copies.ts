@@ -6,12 +6,14 @@ import { RouseFailure } from "../../../sdk/contract/errors.ts";
 import { isSnapshotId } from "../../../sdk/contract/names.ts";
 import { exists } from "../../paths.ts";
 import { run } from "../../process.ts";
-import type { Identity } from "../driver.ts";
+import type { CaptureOrder, Identity } from "../driver.ts";
 import { DEVICE_STATE, DISK, GOLDEN, RAM, type Golden } from "./golden.ts";
 import { MADE, writeMade, type Made } from "./made.ts";
 import { Mirrors, type MirroredDrive } from "./mirrors.ts";
 import { RamCopy } from "./ram-copy.ts";
+import { volumeName } from "./plugs.ts";
 import type { Vm } from "./vm.ts";
+import type { HostVolume, VolumeFiles } from "./volume-files.ts";
 
 const SYNC_LIMIT_MS = 10_000;
 const WAKE_LIMIT_MS = 30_000;
@@ -27,10 +29,12 @@ export class Copies {
   readonly #helper: string | null;
 
   readonly #golden: Golden;
+  readonly #volumes: VolumeFiles;
 
-  constructor(machinesDir: string, golden: Golden, helper: string | null) {
+  constructor(machinesDir: string, golden: Golden, volumes: VolumeFiles, helper: string | null) {
     this.#dir = machinesDir;
     this.#golden = golden;
+    this.#volumes = volumes;
     this.#helper = helper;
   }
 
@@ -38,8 +42,8 @@ export class Copies {
   async capture(
     made: Made,
     vm: Vm | undefined,
-    capture: string,
-    diskOnly: boolean,
+    has: readonly HostVolume[],
+    { capture, diskOnly, volumes }: CaptureOrder,
     identity: Identity,
   ): Promise<number | null> {
     const dir = join(this.#dir, capture);
@@ -50,8 +54,25 @@ export class Copies {
     try {
       if (diskOnly) await makeFolder(part);
       else await this.#begin(part, await readFile(join(made.dir, GOLDEN), "utf8"));
-      if (vm && !sleeps) frozenMs = await this.#copyLive(made, vm, part, diskOnly, identity);
-      else await this.#copyStill(made.dir, part, diskOnly ? [DISK] : [RAM, DISK, DEVICE_STATE]);
+      const copied = volumes.flatMap(({ attachment, backup }) => {
+        const volume = has.find(({ id }) => id === attachment);
+        return volume ? [{ ...volume, id: backup, from: attachment }] : [];
+      });
+      if (vm && !sleeps) {
+        const drives = await this.#stage(copied);
+        frozenMs = await this.#copyLive(made, vm, part, drives, diskOnly, identity);
+        for (const { id, from, plugged } of copied)
+          await (plugged ? this.#volumes.keep(id) : this.#volumes.copy(from, id));
+      } else {
+        await this.#copyStill(made.dir, part, diskOnly ? [DISK] : [RAM, DISK, DEVICE_STATE]);
+        for (const { from, id } of copied) await this.#volumes.copy(from, id);
+      }
+      // Read-only volumes of the machine stay what they are: RAM knows them all the same.
+      const known = has.filter(({ id, mode }) => mode === "snapshot" && !copied.some(({ from }) => from === id));
+      const noted = [...copied.map(({ from: _, ...volume }) => volume), ...known].map((volume) => {
+        return diskOnly ? { ...volume, plugged: false } : volume;
+      });
+      if (noted.length > 0) await this.#volumes.noteIn(part, noted);
       await copyFile(join(made.dir, GOLDEN), join(part, GOLDEN));
       await writeMade(part, made);
       await rename(part, dir);
@@ -81,6 +102,8 @@ export class Copies {
   }
 
   async drop(capture: string): Promise<void> {
+    // Copies of read-only volumes are none: their disks are the machine's.
+    for (const { id, mode } of await this.#volumes.of(capture)) if (mode === "rw") await this.#volumes.drop(id);
     const dir = join(this.#dir, capture);
     // It is gone at once, and its blocks in a while; what a crash leaves of it is removed as half made.
     const trash = `${dir}.${randomBytes(4).toString("hex")}.part`;
@@ -91,9 +114,16 @@ export class Copies {
   }
 
   /** Answers how long the machine stood still, milliseconds. */
-  async #copyLive(made: Made, vm: Vm, part: string, diskOnly: boolean, identity: Identity): Promise<number> {
+  async #copyLive(
+    made: Made,
+    vm: Vm,
+    part: string,
+    volumes: readonly MirroredDrive[],
+    diskOnly: boolean,
+    identity: Identity,
+  ): Promise<number> {
     await vm.wire.sync(SYNC_LIMIT_MS).catch(() => undefined);
-    const drives: MirroredDrive[] = [{ source: "disk", target: join(part, DISK), sync: "top" }];
+    const drives: MirroredDrive[] = [{ source: "disk", target: join(part, DISK), sync: "top" }, ...volumes];
     const beginning = [
       Mirrors.start(vm.qmp, drives),
       diskOnly ? null : this.#beginRam(join(made.dir, RAM), join(part, RAM)),
@@ -122,6 +152,28 @@ export class Copies {
       if (ram.status === "fulfilled") ram.value?.end();
       if (mirrors.status === "fulfilled") await mirrors.value.end();
     }
+  }
+
+  /** `Driver.copyVolume` of a running machine: its file system stands still for a moment. */
+  async copyVolume(vm: Vm, slot: number, to: string): Promise<boolean> {
+    const target = await this.#volumes.stage(to);
+    const mirrors = await Mirrors.start(vm.qmp, [{ source: volumeName(slot), target, sync: "full" }]);
+    try {
+      const stands = (await vm.wire.freeze(slot, SYNC_LIMIT_MS).catch(() => 1)) === 0;
+      await mirrors.finish().finally(() => stands && vm.wire.thaw(slot, SYNC_LIMIT_MS));
+      await mirrors.end();
+      await this.#volumes.keep(to);
+      return stands;
+    } finally {
+      await mirrors.end();
+    }
+  }
+
+  async #stage(volumes: readonly HostVolume[]): Promise<MirroredDrive[]> {
+    const staged: MirroredDrive[] = [];
+    for (const { id, slot, plugged } of volumes)
+      if (plugged) staged.push({ source: volumeName(slot), target: await this.#volumes.stage(id), sync: "full" });
+    return staged;
   }
 
   /** Most of RAM, while it changes. */

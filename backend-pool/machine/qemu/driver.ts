@@ -9,7 +9,7 @@ import { isSnapshotId, isVolumeCopyId } from "../../../sdk/contract/names.ts";
 import { allocatedBytes, exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import { agentAnswers } from "../agent-client.ts";
-import type { Actual, Driver, Endpoint, Identity, Listening, Sleepers, Woken } from "../driver.ts";
+import type { Actual, CaptureOrder, Driver, Endpoint, Identity, Listening, Sleepers, Woken } from "../driver.ts";
 import type { Stats } from "../stats.ts";
 import { CPU_MODEL, MACHINE_TYPE, qemuArguments, SLOTS, type Accelerator } from "./command.ts";
 import { Copies } from "./copies.ts";
@@ -60,9 +60,9 @@ export class QemuDriver implements Driver {
     this.images = [image.name];
     this.compatibility = `${MACHINE_TYPE}/${CPU_MODEL}/${accelerator.kind}`;
     this.#golden = new Golden(image, accelerator, options);
-    this.#copies = new Copies(options.machinesDir, this.#golden, image.ramCopy ?? null);
-    const files = new SleepFiles((id) => this.#dir(id), this.#golden, this.compatibility);
     this.#volumes = new VolumeFiles((id) => this.#dir(id));
+    this.#copies = new Copies(options.machinesDir, this.#golden, this.#volumes, image.ramCopy ?? null);
+    const files = new SleepFiles((id) => this.#dir(id), this.#golden, this.compatibility);
     this.sleepers = { files, volumes: this.#volumes, golden: this.#golden };
   }
 
@@ -159,8 +159,8 @@ export class QemuDriver implements Driver {
     }
   }
 
-  async capture(id: string, capture: string, diskOnly: boolean, identity: Identity): Promise<number | null> {
-    return this.#copies.capture(await this.#find(id), this.#vms.get(id), capture, diskOnly, identity);
+  async capture(id: string, order: CaptureOrder, identity: Identity): Promise<number | null> {
+    return this.#copies.capture(await this.#find(id), this.#vms.get(id), await this.#volumes.of(id), order, identity);
   }
 
   createFrom(capture: string, id: string): Promise<void> {
@@ -172,7 +172,8 @@ export class QemuDriver implements Driver {
   }
 
   async dropCapture(capture: string): Promise<void> {
-    this.sleepers.files.forget(capture);
+    const volumes = await this.#volumes.of(capture);
+    for (const id of [capture, ...volumes.map((volume) => volume.id)]) this.sleepers.files.forget(id);
     await this.#copies.drop(capture);
   }
 
@@ -248,13 +249,7 @@ export class QemuDriver implements Driver {
       await this.#volumes.copy(volume, to);
       return clean;
     }
-    const stands = (await vm.wire.freeze(slot, SYNC_LIMIT_MS).catch(() => 1)) === 0;
-    try {
-      await this.#volumes.copy(volume, to);
-    } finally {
-      if (stands) await vm.wire.thaw(slot, SYNC_LIMIT_MS).catch(() => undefined);
-    }
-    return stands;
+    return this.#copies.copyVolume(vm, slot, to);
   }
 
   async thaw(id: string, identity: Identity): Promise<Actual> {

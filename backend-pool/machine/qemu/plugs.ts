@@ -17,20 +17,21 @@ const UNPLUG_LIMIT_MS = 30_000;
 const GROW_LIMIT_MS = 120_000;
 const EBUSY = 16;
 
-const nameOf = (slot: number): string => `volume${slot}`;
+/** Of the device of a place, and of its block device. */
+export const volumeName = (slot: number): string => `volume${slot}`;
 
 /** The block device of a volume. Named, as a backup of it is asked for by this name. */
 export function volumeNode({ slot, mode, disk }: Plug): Record<string, unknown> {
   const readOnly = mode === "snapshot";
   return {
-    ...{ driver: "raw", "node-name": nameOf(slot), "read-only": readOnly },
+    ...{ driver: "raw", "node-name": volumeName(slot), "read-only": readOnly },
     ...(readOnly ? {} : { discard: "unmap", "detect-zeroes": "unmap" }),
     file: { driver: "file", filename: disk },
   };
 }
 
 function volumeDevice(slot: number): Record<string, string> {
-  const name = nameOf(slot);
+  const name = volumeName(slot);
   return { driver: "virtio-blk-pci", id: name, drive: name, bus: `slot${slot}`, serial: `rouse-volume-${slot}` };
 }
 
@@ -67,7 +68,7 @@ export async function plugOut(vm: Vm, slot: number): Promise<void> {
   const errno = await vm.wire.unmount(slot, MOUNT_LIMIT_MS);
   if (errno === EBUSY) throw new RouseFailure("volume_busy", "A program in the sandbox uses the volume.");
   if (errno !== 0) throw failed(`The guest could not unmount the volume: error ${errno}.`, { errno });
-  const name = nameOf(slot);
+  const name = volumeName(slot);
   const gone = vm.qmp
     .nextEvent((event, data) => event === "DEVICE_DELETED" && data["device"] === name, UNPLUG_LIMIT_MS)
     .then(
@@ -89,7 +90,7 @@ export async function plugOut(vm: Vm, slot: number): Promise<void> {
 
 /** Make a disk larger while its machine runs, and its file system with it. */
 export async function growPlugged(vm: Vm, slot: number, sizeMiB: number): Promise<void> {
-  await vm.qmp.execute("block_resize", { "node-name": nameOf(slot), size: sizeMiB * 1_048_576 });
+  await vm.qmp.execute("block_resize", { "node-name": volumeName(slot), size: sizeMiB * 1_048_576 });
   const status = await vm.wire.grow(slot, GROW_LIMIT_MS);
   if (status !== 0) throw failed(`The guest could not grow the file system: status ${status}.`, { status });
 }

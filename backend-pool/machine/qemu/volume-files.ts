@@ -50,7 +50,11 @@ export class VolumeFiles {
 
   /** Note the volumes of a machine, whole or not at all. */
   async note(machine: string, volumes: readonly HostVolume[]): Promise<void> {
-    const dir = this.#dirOf(machine);
+    await this.noteIn(this.#dirOf(machine), volumes);
+  }
+
+  /** @param dir folder of a machine, or of a copy that is being made */
+  async noteIn(dir: string, volumes: readonly HostVolume[]): Promise<void> {
     await writeDurably(join(dir, `${LIST}.part`), JSON.stringify(volumes));
     await rename(join(dir, `${LIST}.part`), join(dir, LIST));
     await syncFolder(dir);
@@ -117,12 +121,23 @@ export class VolumeFiles {
    */
   async #make(id: string, fill: (disk: string) => Promise<void>): Promise<void> {
     if (await this.isHere(id)) return;
+    await fill(await this.stage(id));
+    await this.keep(id);
+  }
+
+  /** Where the disk is to be made, before it counts (`keep`). */
+  async stage(id: string): Promise<string> {
     const dir = this.#dirOf(id);
     const part = `${dir}.part`;
     await Promise.all([dir, part].map((path) => rm(path, { recursive: true, force: true })));
     await mkdir(part, { recursive: true, mode: 0o700 });
-    await fill(join(part, DISK));
-    await rename(part, dir);
+    return join(part, DISK);
+  }
+
+  /** The disk that was staged is whole. */
+  async keep(id: string): Promise<void> {
+    const dir = this.#dirOf(id);
+    await rename(`${dir}.part`, dir);
   }
 
   async drop(id: string): Promise<void> {
