@@ -419,6 +419,8 @@ describe("a state that mounts as it is", () => {
     }
     await runDurableObjectAlarm(vault.stub);
     expect((await stored(vault)).has(clean.manifest)).toBe(false);
+    await own.pass(DAY + 1000);
+    for (const { id } of readers) expect(refused(await own.api.attachment(id, 0)).code).toBe("attachment_not_found");
   });
 
   it("goes with the volume: nothing of it is left anywhere", async () => {
