@@ -169,10 +169,63 @@ describe("a saved state", () => {
     await Promise.all([sandbox.delete(), child.delete(), rouse.snapshots.delete(snapshot.id)]);
   });
 
+  it("of a volume outlives its sandboxes, one after another, and is written by one at a time", async () => {
+    const { id: volumeId, name } = await rouse.volumes.create({ name: freshName("disk"), sizeMiB: 128 });
+    const mount = { volumeId, path: "/data" };
+    const one = await rouse.sandboxes.create({ name: freshName("one"), idlePauseSeconds: 0, volumes: [mount] });
+    await one.exec("echo first > /data/log", { check: true });
+    await expect(rouse.sandboxes.create({ name: freshName("two"), volumes: [mount] })).rejects.toMatchObject({
+      code: "volume_attached",
+    });
+    // Deleted while it runs: what programs wrote is there.
+    await one.delete();
+    const two = await rouse.sandboxes.create({ name: freshName("two"), idlePauseSeconds: 0 });
+    await two.attachVolume(name ?? "", "/mnt/data");
+    expect((await two.exec("cat /mnt/data/log")).stdout).toBe("first\n");
+    await two.exec("nohup sh -c 'exec 9>>/mnt/data/log; echo second >&9; sleep 1000' >/dev/null 2>&1 & sleep 0.3");
+    await expect(two.detachVolume(volumeId)).rejects.toMatchObject({ code: "volume_busy" });
+    const backup = await rouse.volumes.backup(volumeId);
+    await rouse.volumes.resize(volumeId, 192);
+
+    // Its copy in a snapshot is of the same instant as RAM, and a volume of its own.
+    const snapshot = await two.snapshot();
+    await two.exec("echo third >> /mnt/data/log");
+    const child = await rouse.sandboxes.create({
+      name: freshName("child"),
+      snapshot: snapshot.id,
+      idlePauseSeconds: 0,
+    });
+    expect((await child.exec("cat /mnt/data/log; pgrep -xc sleep")).stdout).toBe("first\nsecond\n1\n");
+    await expect(two.fork()).rejects.toMatchObject({ code: "volume_attached" });
+    await two.pause();
+    expect((await two.exec("cat /mnt/data/log; df -m --output=size /mnt/data | tail -n1")).stdout).toMatch(
+      /^first\nsecond\nthird\n\s*1[6-9]\d\n$/,
+    );
+    await two.stop();
+    await expect
+      .poll(async () => (await rouse.volumes.get(volumeId)).storedBytes, { timeout: 60_000 })
+      .toBeGreaterThan(0);
+    const restored = await rouse.volumes.restore(backup.id);
+    const three = await rouse.sandboxes.create({
+      name: freshName("three"),
+      idlePauseSeconds: 0,
+      volumes: [{ volumeId: restored.id, path: "/old" }],
+    });
+    expect((await three.exec("cat /old/log")).stdout).toBe("first\nsecond\n");
+    const [copied] = child.volumes;
+    await Promise.all([two, three, child].map((sandbox) => sandbox.delete()));
+    for (const volume of [volumeId, restored.id, copied?.volumeId ?? ""]) await rouse.volumes.delete(volume);
+    await rouse.snapshots.delete(snapshot.id);
+  });
+
   // The last one: a host is gone for good.
   it("wakes on another host when its own is gone for good", async () => {
     await rouse.drainHost("local");
-    const sleepers = [await counting(), await counting()];
+    const sleepers = [await counting(), await counting()] as const;
+    const { id: volume } = await rouse.volumes.create({ sizeMiB: 64 });
+    await sleepers[0].attachVolume(volume, "/data");
+    await sleepers[0].exec("nohup sh -c 'exec 9>>/data/log; while :; do date >&9; sleep 0.2; done' >/dev/null 2>&1 &");
+    await sleepers[0].exec("echo kept > /data/note", { check: true });
     await rouse.drainHost("local", { draining: false });
     const boots = await Promise.all(sleepers.map(bootId));
     const before = await Promise.all(sleepers.map(count));
@@ -193,6 +246,11 @@ describe("a saved state", () => {
     expect(await Promise.all(sleepers.map(woken))).toEqual(before.map((n) => n + 1));
     expect(await Promise.all(sleepers.map(bootId))).toEqual(boots);
     expect(sleepers.map(hostOf)).toEqual([0, 0]);
+    // The volume came along, with the program that writes to it.
+    const lines = async () => Number((await sleepers[0].exec("cat /data/note >&2; wc -l < /data/log")).stdout);
+    const written = await lines();
+    await expect.poll(lines, { timeout: 20_000 }).toBeGreaterThan(written);
+    expect((await sleepers[0].exec("cat /data/note")).stdout).toBe("kept\n");
     for (const sandbox of sleepers)
       expect((await sandbox.refresh()).info).toMatchObject({ state: "running", memoryRestored: true });
     await Promise.all(sleepers.map((sandbox) => sandbox.delete()));
