@@ -75,10 +75,11 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
 
   const edgeClock = new EdgeClock();
   let url = "";
+  let draining = false;
   const heartbeat = async (): Promise<Heartbeat> => {
     const all = machines.list();
     const free = room ? await room.read() : await capacity(config.stateDir);
-    for (const { id, depth } of archiver ? relief(all, free.freeDiskMiB) : [])
+    for (const { id, depth } of archiver ? relief(all, free.freeDiskMiB, draining) : [])
       void machines.settle(id, depth).catch(() => undefined);
     return {
       hostId: config.hostId,
@@ -92,6 +93,7 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
       ...free,
       running: all.filter((machine) => machine.state === "running").length,
       paused: all.filter((machine) => machine.state === "paused").length,
+      unstored: archiver ? (await archiver.unstored(all)) + journal.volumes().length : all.length,
     };
   };
   const { hostKey, controlSecret, ticketSecret, edgeUrl, usageSeconds } = config;
@@ -110,6 +112,7 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   const reporter = new Reporter({
     ...{ edgeUrl, hostKey, machines, heartbeat, meter, metering, usageSeconds, lease, fence, edgeClock },
     onBeat: () => void warden?.watch(),
+    onTaken: (is) => (draining = is),
   });
   await reporter.start();
   return {
@@ -146,7 +149,17 @@ function archiverOf(
   const blobs = (ticket: string) => store.with(ticket);
   const sealer = new Sealer();
   const bases = new Bases({ golden: sleepers.golden, imagesDir, edge, blobs, sealer, progress: lineProgress });
-  return new Archiver({ files: sleepers.files, volumes: sleepers.volumes, bases, edge, blobs, sealer, archiveSeconds, log, ...on });
+  return new Archiver({
+    files: sleepers.files,
+    volumes: sleepers.volumes,
+    bases,
+    edge,
+    blobs,
+    sealer,
+    archiveSeconds,
+    log,
+    ...on,
+  });
 }
 
 async function closeServer(server: Server): Promise<void> {

@@ -16,7 +16,7 @@ import { openManifest, type Manifest } from "../archive/manifest.ts";
 import type { Sealer } from "../archive/sealer.ts";
 import type { Facts } from "../archive/manifest.ts";
 import type { SealPart } from "../archive/seal.ts";
-import type { Shape } from "../../sdk/contract/host.ts";
+import type { Machine, Shape } from "../../sdk/contract/host.ts";
 import type { CaptureRow, JournalRow, VolumeRow } from "../store/journal.ts";
 import type { Bases } from "./qemu/bases.ts";
 import { StateFacts, type SealedNote, type SleepFiles } from "./qemu/sleep-files.ts";
@@ -97,6 +97,15 @@ export class Archiver implements SavedStates {
 
   storeVolume({ id, account, generation, clean }: VolumeRow): void {
     if (!this.#jobs.has(id)) this.#later(newJob({ id, account, generation, what: { clean } }), 0);
+  }
+
+  /** How many of these machines have something that is nowhere else. */
+  async unstored(machines: readonly Machine[]): Promise<number> {
+    const isStored = async ({ id, savedGeneration = null }: Machine) => {
+      const note = savedGeneration === null ? null : await this.#options.files.note(id);
+      return note?.step === "stored" && (note.generation === savedGeneration || note.shed);
+    };
+    return (await Promise.all(machines.map(isStored))).filter((stored) => !stored).length;
   }
 
   async isStored(volume: string, generation: number): Promise<boolean> {

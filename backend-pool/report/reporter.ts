@@ -35,6 +35,8 @@ export interface ReporterOptions {
   readonly edgeClock: EdgeClock;
   /** Called before each heartbeat. */
   readonly onBeat: () => void;
+  /** Called after each that was taken. @param draining this host is to be emptied */
+  readonly onTaken: (draining: boolean) => void;
 }
 
 export class Reporter {
@@ -98,7 +100,7 @@ export class Reporter {
 
   /** Whether the edge answered. */
   async #sendHeartbeat(): Promise<boolean> {
-    const { heartbeat, meter, metering, lease, fence, onBeat } = this.#options;
+    const { heartbeat, meter, metering, lease, fence, onBeat, onTaken } = this.#options;
     onBeat();
     const beat = { ...(await heartbeat()), session: lease.sessionOfBeat() };
     await metering.sample();
@@ -110,6 +112,7 @@ export class Reporter {
     this.#options.edgeClock.heard(taken.data.now, sentBy, performance.now());
     await fence.renewed(sentAt, taken.data.leaseSeconds);
     meter.answered();
+    onTaken(taken.data.draining === true);
     if (performance.now() >= this.#usageAt) await this.sendUsage();
     return true;
   }

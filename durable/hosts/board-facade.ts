@@ -10,6 +10,7 @@ const Listed = z.object({
   since: z.number(),
   hosts: z.array(z.object({ seenAt: z.number(), json: z.string(), draining: z.boolean().optional() })),
 });
+const Beaten = z.object({ draining: z.boolean() });
 const Found = z.object({ found: z.boolean() });
 
 interface BoardStub {
@@ -19,8 +20,9 @@ interface BoardStub {
   list(only: string | null): Promise<unknown>;
 }
 
-export async function reportHost(board: DurableObjectNamespace, beat: Heartbeat): Promise<void> {
-  await stub(board).beat(beat.hostId, ascii(JSON.stringify(beat)));
+/** Whether the host drains. */
+export async function reportHost(board: DurableObjectNamespace, beat: Heartbeat): Promise<boolean> {
+  return Beaten.parse(await stub(board).beat(beat.hostId, ascii(JSON.stringify(beat)))).draining;
 }
 
 /** The hosts as the board knows them. */

@@ -37,13 +37,13 @@ export class HostBoard extends Base {
   since = 0;
 
   /** Synchronous, as every method here: between read and write nothing may come in. */
-  beat(hostId: string, json: string): { ok: true } {
+  beat(hostId: string, json: string): { draining: boolean } {
     const now = Date.now();
     if (this.since === 0) this.since = now;
     const kept = Object.entries(this.hosts).filter(([, entry]) => now - entry.seenAt < FORGET_MS);
     const draining = this.hosts[hostId]?.draining === true;
     this.hosts = { ...Object.fromEntries(kept), [hostId]: { seenAt: now, json, draining } };
-    return { ok: true };
+    return { draining };
   }
 
   /** Whether there is such a host. */

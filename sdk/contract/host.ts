@@ -195,6 +195,8 @@ export const Heartbeat = z.object({
   compatibility: z.string().optional(),
   running: z.int(),
   paused: z.int(),
+  /** Machines and volumes of which something is nowhere else: with the host they would be lost. */
+  unstored: z.int().optional(),
   session: HostSession.optional(),
 });
 export type Heartbeat = z.infer<typeof Heartbeat>;
@@ -242,6 +244,8 @@ export const HeartbeatTaken = z.object({
   leaseSeconds: z.number().positive(),
   /** The edge's clock, Unix milliseconds: tickets end by it. */
   now: z.number().optional(),
+  /** It is to be emptied: sleepers that are stored give up their files here, and wake elsewhere. */
+  draining: z.boolean().optional(),
 });
 
 /** What becomes of a frozen run: it goes on, it is put to sleep with its RAM, or it has been given up and ends. */

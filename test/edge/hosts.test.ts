@@ -62,7 +62,8 @@ describe("hosts", () => {
     const { id } = await paused();
     const drained = await ask<Host>("POST", "/v1/hosts/fake-1:drain", {});
     expect(drained.body).toMatchObject({ hostId: "fake-1", draining: true, live: true });
-    await heartbeat();
+    const beat = await heartbeat();
+    expect(await beat.json()).toMatchObject({ ok: true, draining: true });
     expect((await ask("POST", "/v1/sandboxes", { name: freshName() })).body.error.code).toBe("no_host");
     expect((await ask("POST", `/v1/sandboxes/${id}:wake`, {})).body.state).toBe("running");
     expect((await ask<Host>("POST", "/v1/hosts/fake-1:drain", { draining: false })).body.draining).toBe(false);

@@ -7,7 +7,7 @@ const machine = (id: string, state: Machine["state"], depth: Machine["depth"], m
   ({ id, state, depth, lastActiveAt: `2026-01-01T00:${String(minute).padStart(2, "0")}:00.000Z` }) as Machine;
 
 it("asks nothing of anybody while there is room", () => {
-  expect(relief([machine("a", "paused", "local", 1)], SHORT_MIB)).toEqual([]);
+  expect(relief([machine("a", "paused", "local", 1)], SHORT_MIB, false)).toEqual([]);
 });
 
 it("makes whole sleepers compact, the longest asleep first, and then compact ones cold", () => {
@@ -18,7 +18,7 @@ it("makes whole sleepers compact, the longest asleep first, and then compact one
     machine("young", "paused", "resident", 9),
     machine("old", "paused", "local", 2),
   ];
-  expect(relief(machines, SHORT_MIB - 1)).toEqual([
+  expect(relief(machines, SHORT_MIB - 1, false)).toEqual([
     { id: "old", depth: "compact" },
     { id: "young", depth: "compact" },
     { id: "packed", depth: "cold" },
@@ -27,5 +27,17 @@ it("makes whole sleepers compact, the longest asleep first, and then compact one
 
 it("goes about it a few at a time", () => {
   const many = Array.from({ length: 100 }, (_, i) => machine(`m${i}`, "paused", "local", i % 60));
-  expect(relief(many, 0)).toHaveLength(8);
+  expect(relief(many, 0, false)).toHaveLength(8);
+});
+
+it("gives up all that sleeps on a host that is to be emptied, however much room it has", () => {
+  const machines = [
+    machine("runs", "running", null, 0),
+    machine("a", "paused", "resident", 2),
+    machine("b", "paused", "compact", 1),
+  ];
+  expect(relief(machines, SHORT_MIB * 9, true)).toEqual([
+    { id: "b", depth: "cold" },
+    { id: "a", depth: "cold" },
+  ]);
 });

@@ -29,8 +29,8 @@ internal.post("/hosts/:hostId/heartbeat", async (c) => {
   const { value: beat } = await readJson(Heartbeat, c.req.raw);
   if (beat.hostId !== c.req.param("hostId") || beat.hostId !== c.get("hostId"))
     throw new RouseFailure("forbidden", "A host reports for itself: path, body and key must name the same one.");
-  await reportHost(c.env.HOSTS, beat);
-  return c.json({ ok: true, leaseSeconds: hostLeaseSeconds(c.env), now: Date.now() } satisfies z.infer<
+  const draining = await reportHost(c.env.HOSTS, beat);
+  return c.json({ ok: true, leaseSeconds: hostLeaseSeconds(c.env), now: Date.now(), draining } satisfies z.infer<
     typeof HeartbeatTaken
   >);
 });

@@ -10,7 +10,17 @@ const ls: Part = {
   options: {},
   async run({ out, client }) {
     const hosts = await client.hosts();
-    const heading = ["HOST", "STATE", "ACCELERATOR", "RUNNING", "PAUSED", "FREE MEMORY", "FREE DISK", "SEEN"];
+    const heading = [
+      "HOST",
+      "STATE",
+      "ACCELERATOR",
+      "RUNNING",
+      "PAUSED",
+      "UNSTORED",
+      "FREE MEMORY",
+      "FREE DISK",
+      "SEEN",
+    ];
     out.result(hosts.length === 0 ? "No hosts." : table(heading, hosts.map(rowOf)), { data: hosts });
     return 0;
   },
@@ -37,7 +47,7 @@ const add: Part = {
 
 const drain: Part = {
   name: "drain",
-  summary: "Let it take no new machines; those it has go on",
+  summary: "Let it take no new machines, and give up sleepers that are stored; what runs goes on",
   usage: "<host>",
   words: [1, 1],
   options: {},
@@ -91,6 +101,7 @@ function rowOf(one: Host): string[] {
     one.accelerator,
     String(one.running),
     String(one.paused),
+    String(one.unstored ?? "?"),
     gib(one.freeMemoryMiB),
     gib(one.freeDiskMiB),
     ago(one.lastSeenAt, Date.now()),
