@@ -20,7 +20,7 @@ const WAKE_LIMIT_MS = 30_000;
 /** What is under way on the wire when a machine is to stand still. */
 const WIRE_LIMIT_MS = 200;
 /** A copy of RAM that took longer has missed much of what a busy guest wrote; it is brought up to date once more. */
-const LONG_COPY_MS = 150;
+const LONG_COPY_MS = 400;
 
 export class Copies {
   /** Machines and copies have a folder each in the same place. */
@@ -84,17 +84,20 @@ export class Copies {
     return frozenMs;
   }
 
-  /** `Driver.createFrom`. */
-  async createFrom(capture: string, id: string): Promise<void> {
+  /** `Driver.createFrom`. `start` is called once a process can be started that waits to load what is copied meanwhile. */
+  async createFrom(capture: string, id: string, start: () => Promise<unknown>): Promise<void> {
     const [from, dir] = [join(this.#dir, capture), join(this.#dir, id)];
     if (await exists(join(dir, MADE))) return;
     if (!(await exists(join(from, MADE))))
       throw new RouseFailure("snapshot_not_found", "The copy is not on this host.");
-    const part = `${dir}.part`;
-    await rm(dir, { recursive: true, force: true });
-    await this.#begin(part, await readFile(join(from, GOLDEN), "utf8"));
-    await this.#copyStill(from, part, [RAM, DISK, DEVICE_STATE, GOLDEN, MADE]);
-    await rename(part, dir);
+    await this.#begin(dir, await readFile(join(from, GOLDEN), "utf8"));
+    await this.#copyStill(from, dir, [DISK, DEVICE_STATE, GOLDEN]);
+    // Without the helper the file grows while it is copied, and a process would take it for too small.
+    if (this.#helper === null) await this.#copyStill(from, dir, [RAM]);
+    const both = [this.#helper === null ? null : this.#copyStill(from, dir, [RAM]), start()];
+    for (const one of await Promise.allSettled(both)) valueOf(one);
+    // Last: a folder without it is half made.
+    await copyFile(join(from, MADE), join(dir, MADE));
   }
 
   async list(): Promise<readonly string[]> {
@@ -122,11 +125,12 @@ export class Copies {
     diskOnly: boolean,
     identity: Identity,
   ): Promise<number> {
-    await vm.wire.sync(SYNC_LIMIT_MS).catch(() => undefined);
     const drives: MirroredDrive[] = [{ source: "disk", target: join(part, DISK), sync: "top" }, ...volumes];
     const beginning = [
       Mirrors.start(vm.qmp, drives),
       diskOnly ? null : this.#beginRam(join(made.dir, RAM), join(part, RAM)),
+      // So that a boot from the copy's disk alone would lose little.
+      vm.wire.sync(SYNC_LIMIT_MS).catch(() => undefined),
     ] as const;
     const [mirrors, ram] = await Promise.allSettled(beginning);
     try {
@@ -161,7 +165,7 @@ export class Copies {
     try {
       const stands = (await vm.wire.freeze(slot, SYNC_LIMIT_MS).catch(() => 1)) === 0;
       await mirrors.finish().finally(() => stands && vm.wire.thaw(slot, SYNC_LIMIT_MS));
-      await mirrors.end();
+      await mirrors.close();
       await this.#volumes.keep(to);
       return stands;
     } finally {

@@ -163,8 +163,17 @@ export class QemuDriver implements Driver {
     return this.#copies.capture(await this.#find(id), this.#vms.get(id), await this.#volumes.of(id), order, identity);
   }
 
-  createFrom(capture: string, id: string): Promise<void> {
-    return this.#copies.createFrom(capture, id);
+  async createFrom(capture: string, id: string): Promise<void> {
+    const [dir, paths] = [this.#dir(id), this.#vmPaths(id)];
+    // It is run next. One whose RAM knows volumes is started when they are there.
+    const canStart = (await this.#volumes.of(capture)).length === 0;
+    const start = async () =>
+      canStart && this.#start(id, { ...(await readMade(this.#dir(capture), paths)), dir }, true);
+    await this.#copies.createFrom(capture, id, start).catch(async (fault: unknown) => {
+      const vm = this.#vms.get(id);
+      if (vm) await this.#end(id, vm);
+      throw fault;
+    });
   }
 
   captures(): Promise<readonly string[]> {
