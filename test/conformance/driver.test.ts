@@ -99,7 +99,7 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
     expect(frozenMs).toBeGreaterThan(0);
     expect(await driver.capture(id, { capture: copy, diskOnly: false, volumes: [] }, identity)).toBeNull();
     expect((await driver.inspect(id)).running).toBe(true);
-    await expect.poll(async () => Number(await exec("cat count"))).toBeGreaterThan(before);
+    await expect.poll(async () => Number(await exec("cat count")), { timeout: 20_000 }).toBeGreaterThan(before);
     await driver.pause(id);
     expect(await driver.capture(id, { capture: other, diskOnly: true, volumes: [] }, identity)).toBeNull();
     await (
@@ -118,7 +118,7 @@ describe.for(Object.keys(drivers))("driver %s", (name) => {
     expect(await exec("hostname", child)).toBe("child");
     expect(await exec("hostname")).toBe("conformance");
     const counted = Number(await exec("cat count", child));
-    await expect.poll(async () => Number(await exec("cat count", child))).toBeGreaterThan(counted);
+    await expect.poll(async () => Number(await exec("cat count", child)), { timeout: 20_000 }).toBeGreaterThan(counted);
     await driver.destroy(child);
     for (const one of [copy, other]) await driver.dropCapture(one);
     expect(await driver.captures()).toEqual([]);
