@@ -81,6 +81,13 @@ export interface PreviewTerms {
   readonly expiresAt?: string | undefined;
 }
 
+export interface VolumeCopied {
+  /** Nothing to copy: what is stored is what it is; null is an empty volume. */
+  readonly stored: string | null;
+  /** Its host stores the copy. */
+  readonly copying: boolean;
+}
+
 export interface SandboxApi {
   /** @returns `name_taken`, `idempotency_key_reused`, `start_failed`, `no_capacity`, `no_host`, `host_unavailable`,
    * and what the account refuses with (`quota_exceeded`, `insufficient_funds`, `spending_limit_reached`) as failures */
@@ -135,8 +142,8 @@ export interface SandboxApi {
   holdsVolumes(id: string): Promise<readonly string[]>;
   /** A volume is larger now. */
   resizeVolume(id: string, attachment: string, sizeMiB: number): Promise<Result<object>>;
-  /** Copy a volume of it. `stored`: nothing to copy, what is stored is what it is; null: its host stores the copy. */
-  copyVolume(id: string, attachment: string, backup: string): Promise<Result<{ readonly stored: string | null }>>;
+  /** Copy a volume of it. */
+  copyVolume(id: string, attachment: string, backup: string): Promise<Result<VolumeCopied>>;
   /** A host moves the saved state off itself. */
   archiveStep(id: string, step: ArchiveStep, hostId: string): Promise<Result<{ readonly answer: ArchiveAnswer }>>;
 }

@@ -26,6 +26,7 @@ import {
   type RouteGrant,
   type SandboxAnswer,
   type SandboxApi,
+  type VolumeCopied,
 } from "./api.ts";
 import { Answers } from "./answers.ts";
 import { Creation } from "./creation.ts";
@@ -336,7 +337,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     return found.ok ? this.#engine.volumes.resize(found.record, attachment, sizeMiB) : found;
   }
 
-  async copyVolume(id: string, attachment: string, backup: string): Promise<Result<{ stored: string | null }>> {
+  async copyVolume(id: string, attachment: string, backup: string): Promise<Result<VolumeCopied>> {
     const found = this.#find(id);
     return found.ok ? this.#engine.volumes.copy(found.record, attachment, backup) : found;
   }

@@ -6,7 +6,7 @@ import { volumeLimits, type CreateVolumeMount } from "../../sdk/contract/volume.
 import { refuse, type Result } from "../result.ts";
 import { volumesObject, type VolumesApi } from "../volumes/api.ts";
 import type { Origin } from "../snapshots/record.ts";
-import type { Change } from "./api.ts";
+import type { Change, VolumeCopied } from "./api.ts";
 import { isSettled, pointAtRest } from "./archive.ts";
 import type { Detach } from "./detaches.ts";
 import type { Engine } from "./engine.ts";
@@ -150,17 +150,17 @@ export class Volumes {
   }
 
   /** Copy a volume. What rests and is stored needs no copy. */
-  async copy(given: SandboxRecord, attachment: string, backup: string): Promise<Result<{ stored: string | null }>> {
+  async copy(given: SandboxRecord, attachment: string, backup: string): Promise<Result<VolumeCopied>> {
     const record = await this.#arrived(given);
     const volume = record?.volumes.find((one) => one.attachment === attachment);
     if (!record || !volume) return refuse("attachment_not_found", "The sandbox does not have that volume.");
     const stored = this.stored(record, volume);
-    if (stored !== undefined) return { ok: true, stored };
+    if (stored !== undefined) return { ok: true, stored, copying: false };
     const { id, host, life } = record;
     if (!host) return moved;
     const body = { generation: life.generation, attachment, backup } satisfies CopyVolume;
     const answer = await this.#host.act(host, id, "copy", body);
-    return answer.ok ? { ok: true, stored: null } : { ok: false, failure: why(answer.failure) };
+    return answer.ok ? { ok: true, stored: null, copying: true } : { ok: false, failure: why(answer.failure) };
   }
 
   /** What a volume is, when that is stored: null for an empty one; undefined when it is not. */

@@ -45,8 +45,11 @@ export class Backups {
     const volume = this.#store.volumeCalled(called);
     if (!volume || volume.state === "deleting") return volumeNotFound;
     if (volume.state !== "ready") return refuse("volume_not_ready", `The volume is ${volume.state}.`);
-    if (this.#store.countBackups() >= BACKUPS_MAX)
-      return refuse("quota_exceeded", `An account has at most ${BACKUPS_MAX} backups.`, { max: BACKUPS_MAX });
+    // Daily ones are bounded by their policy: a limit would end them unseen.
+    if (terms.trigger === "manual" && this.#store.countBackups() >= BACKUPS_MAX)
+      return refuse("quota_exceeded", `An account has at most ${BACKUPS_MAX} backups that it asked for.`, {
+        max: BACKUPS_MAX,
+      });
     const writer = this.#writer(volume.id);
     if (writer?.state === "detaching") return taken(writer);
     // Noted before anything is copied: its host may store it before the sandbox has answered.
@@ -180,7 +183,8 @@ export class Backups {
       .copyVolume(writer.sandboxId, writer.id, id)
       .catch(() => ({ ok: false as const, failure: unreachable }));
     if (!copied.ok) return copied.failure;
-    if (copied.stored !== null) return this.#share(id, copied.stored, writer.id);
+    if (!copied.copying)
+      return copied.stored === null ? this.#ready(id, null, NOTHING, false) : this.#share(id, copied.stored, writer.id);
     const hostId = this.#store.attachment(writer.id)?.hostId ?? writer.hostId;
     const now = this.#store.backup(id);
     if (now?.state === "pending") this.#store.saveBackup({ ...now, hostId });

@@ -151,10 +151,11 @@ export class VolumeStore {
     return this.#all<BackupRecord>("SELECT body FROM backups WHERE snapshot = ? ORDER BY place", snapshot);
   }
 
-  /** Not those of snapshots, nor those that failed. */
+  /** Those that somebody asked for, and that did not fail. */
   countBackups(): number {
     return this.#count(
-      "SELECT COUNT(*) AS count FROM backups WHERE snapshot IS NULL AND json_extract(body, '$.state') <> 'failed'",
+      `SELECT COUNT(*) AS count FROM backups WHERE snapshot IS NULL
+       AND json_extract(body, '$.trigger') = 'manual' AND json_extract(body, '$.state') <> 'failed'`,
     );
   }
 

@@ -33,7 +33,20 @@ const RetentionDays = z.int().min(1).max(volumeLimits.backupDaysMax);
 const Time = z.iso.datetime();
 
 /** Folders of the system: a volume over one of them would hide what the guest runs by. */
-const systemPaths = ["/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr"];
+const systemPaths = [
+  "/bin",
+  "/boot",
+  "/dev",
+  "/etc",
+  "/lib",
+  "/lib64",
+  "/proc",
+  "/run",
+  "/sbin",
+  "/sys",
+  "/tmp",
+  "/usr",
+];
 
 /** Where a volume appears in the guest. */
 export const VolumePath = z

@@ -166,7 +166,7 @@ describe("of a volume that a sandbox writes", () => {
     await own.sandbox(sandboxId, {
       copyVolume: async (...args) => {
         asked.push(args);
-        return { ok: true, stored: null };
+        return { ok: true, stored: null, copying: true };
       },
     });
     const { backup } = ok(await own.api.backup(volumeId, {}, once, 0));
@@ -216,7 +216,7 @@ describe("of a volume that a sandbox writes", () => {
     // The sandbox keeps an older state of its own, which the volume does not need any more.
     ok(await vault.api.share(volumeId, old.manifest, sandboxId));
     await own.store(id, 2);
-    await own.sandbox(sandboxId, { copyVolume: async () => ({ ok: true, stored: old.manifest }) });
+    await own.sandbox(sandboxId, { copyVolume: async () => ({ ok: true, stored: old.manifest, copying: false }) });
     const { backup } = ok(await own.api.backup(volumeId, {}, once, 0));
     expect(backup).toMatchObject({ state: "ready", storedBytes: 5100 });
     expect(ok(await vault.api.manifestsOf(backup.id)).manifests).toEqual([old.manifest]);
@@ -229,7 +229,7 @@ describe("of a volume that a sandbox writes", () => {
     await own.sandbox(sandboxId, { copyVolume: async () => refuse("disk_full", "the host's disk is full") });
     expect(refused(await own.api.backup(volumeId, {}, once, 0))).toMatchObject({ code: "disk_full" });
     expect(await backupsOf(own, volumeId)).toMatchObject([{ state: "failed", error: "the host's disk is full" }]);
-    await own.sandbox(sandboxId, { copyVolume: async () => ({ ok: true, stored: null }) });
+    await own.sandbox(sandboxId, { copyVolume: async () => ({ ok: true, stored: null, copying: true }) });
     const { backup } = ok(await own.api.backup(volumeId, {}, once, 0));
     const { manifest } = await own.uploaded(backup.id, 1);
     await own.pass(31 * 60_000);
@@ -298,7 +298,7 @@ describe("of every day", () => {
     await own.sandbox(sandboxId, {
       copyVolume: async () => {
         copies++;
-        return copies === 1 ? refuse("host_unavailable", "away") : { ok: true, stored: null };
+        return copies === 1 ? refuse("host_unavailable", "away") : { ok: true, stored: null, copying: true };
       },
     });
     await own.pass(HOUR + 1000);
@@ -391,7 +391,7 @@ it("the newest clean state is that of the volume when it has a newer one than a 
   const own = new TestVolumes();
   const { id: volumeId } = await own.make();
   const { id, sandboxId } = await own.attached(volumeId);
-  await own.sandbox(sandboxId, { copyVolume: async () => ({ ok: true, stored: null }) });
+  await own.sandbox(sandboxId, { copyVolume: async () => ({ ok: true, stored: null, copying: true }) });
   const { backup } = ok(await own.api.backup(volumeId, {}, once, 0));
   const copy = await own.uploaded(backup.id, 1, true);
   shift(5000);

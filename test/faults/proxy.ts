@@ -233,6 +233,8 @@ export const about = {
     letter.path.endsWith("/archive") &&
     letter.path.includes(`/machines/${label}~`) &&
     letter.body.includes(`"step":"${step}"`),
+  volumeArchive: (step: string) => (letter: Letter) =>
+    letter.path.endsWith("/archive") && letter.path.includes("/volumes/") && letter.body.includes(`"step":"${step}"`),
   usage: (label: string) => (letter: Letter) =>
     letter.path === "/internal/usage" && letter.body.includes(`"id":"${label}~`),
   heartbeat: (letter: Letter) => letter.path.endsWith("/heartbeat"),

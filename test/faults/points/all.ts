@@ -13,6 +13,7 @@ import { messages } from "./messages.ts";
 import { parts } from "./parts.ts";
 import { pause } from "./pause.ts";
 import { timers } from "./timers.ts";
+import { volumes } from "./volumes.ts";
 import { wake } from "./wake.ts";
 
 export const points: readonly Point[] = [
@@ -20,6 +21,7 @@ export const points: readonly Point[] = [
   ...pause,
   ...wake,
   ...archive,
+  ...volumes,
   ...guest,
   ...parts,
   ...end,
