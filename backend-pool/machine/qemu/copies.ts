@@ -69,7 +69,7 @@ export class Copies {
       }
       // Read-only volumes of the machine stay what they are: RAM knows them all the same.
       const known = has.filter(({ id, mode }) => mode === "snapshot" && !copied.some(({ from }) => from === id));
-      const noted = [...copied.map(({ from: _, ...volume }) => volume), ...known].map((volume) => {
+      const noted = [...copied.map((volume) => ({ ...volume, from: undefined })), ...known].map((volume) => {
         return diskOnly ? { ...volume, plugged: false } : volume;
       });
       if (noted.length > 0) await this.#volumes.noteIn(part, noted);
