@@ -1,13 +1,18 @@
 /** The child of `Sealer`: seals what it is told to, behind everything else on the host. */
 import { readdirSync } from "node:fs";
-import { constants, setPriority } from "node:os";
+import { setPriority } from "node:os";
 import { DamagedState } from "./damage.ts";
 import { openManifest } from "./manifest.ts";
 import { seal } from "./seal.ts";
 import type { SealerAnswer, SealerCall, SealJob } from "./sealer.ts";
 
+/**
+ * Linux's niceness. Behind machines and the host agent, and yet a tenth of a CPU's share: with the lowest one, guests that
+ * compute all the time would keep a host's pauses from ever becoming durable.
+ */
+const NICENESS = 10;
 // Linux keeps a priority per thread, and a new thread has that of the one that starts it.
-for (const thread of readdirSync("/proc/self/task")) setPriority(Number(thread), constants.priority.PRIORITY_LOW);
+for (const thread of readdirSync("/proc/self/task")) setPriority(Number(thread), NICENESS);
 
 let current = new AbortController();
 

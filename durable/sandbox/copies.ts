@@ -16,7 +16,7 @@ import { shapeFault, type Origin } from "../snapshots/record.ts";
 import type { Change, SandboxAnswer } from "./api.ts";
 import { volumesObject } from "../volumes/api.ts";
 import { sandboxObject } from "./api.ts";
-import { keyOf, newArchive, pointAtRest, type Archive, type Point } from "./archive.ts";
+import { keyOf, newArchive, ownPoints, pointAtRest, pointName, type Archive, type Point } from "./archive.ts";
 import type { Engine } from "./engine.ts";
 import type { HostClient } from "./host-client.ts";
 import { isTransitional } from "./lifecycle.ts";
@@ -129,7 +129,8 @@ export class Copies {
       );
     };
     const answers = await Promise.all(Array.from({ length: count }, (_, i) => create(i + 1)));
-    if (taken) await this.#host.dropCapture(host, capture);
+    // Nobody waits for it to go.
+    if (taken) this.#engine.background(this.#host.dropCapture(host, capture));
     const failed = answers.find((answer) => !answer.ok);
     const made = answers.flatMap((answer) => (answer.ok ? [answer.sandbox] : []));
     if (failed && !failed.ok) {
@@ -144,8 +145,7 @@ export class Copies {
   /** States that are stored, the newest first. */
   history(record: SandboxRecord): HistoryPoint[] {
     const current = pointAtRest(record);
-    const points = record.archive?.points.filter(({ generation }) => generation > 0) ?? [];
-    return points.toReversed().map((point) => ({
+    return ownPoints(record).toReversed().map((point) => ({
       point: pointName(point),
       generation: point.generation,
       mode: point.diskOnly ? "disk" : "memory",
@@ -271,10 +271,6 @@ export class Copies {
   #snapshots({ account }: SandboxRecord): SnapshotsApi {
     return snapshotsObject(this.#env.SNAPSHOTS, account);
   }
-}
-
-function pointName({ generation }: Point): string {
-  return `p${generation}`;
 }
 
 const telling: ReadonlySet<string> = new Set(["host_unavailable", "conflict", "unavailable", "disk_full"]);
