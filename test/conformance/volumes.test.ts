@@ -100,7 +100,7 @@ describe("volumes of the driver qemu", () => {
     expect(await exec("rm /data/big; echo ok > /data/after; cat /data/after /data/note")).toBe("ok\nkept");
   });
 
-  it("is clean after a stop, and mounts in a machine that boots", async ({ expect }) => {
+  it("is clean after a stop, and no RAM knows it any more", async ({ expect }) => {
     await driver.stop(id);
     expect(await isClean(data)).toBe(true);
     await run("e2fsck", ["-fn", sleepers.volumes.disk(data)]);
@@ -108,8 +108,5 @@ describe("volumes of the driver qemu", () => {
       plugged: false,
       clean: true,
     });
-    await driver.boot(id, identity);
-    await driver.plugVolume(id, data);
-    expect(await exec("cat /data/note")).toBe("kept");
   });
 });

@@ -154,11 +154,11 @@ async function runAll(): Promise<Outcome[]> {
   return wanted.flatMap(({ name }) => outcomes.get(name) ?? []);
 }
 
-/** What projects with real machines wait for is made beside the others, by what they leave of the CPUs. */
+/** What projects with real machines wait for is made beside the others: it takes longer than all of them. */
 async function prepareImages(): Promise<void> {
   if (!wanted.some(({ alone }) => alone)) return;
   const file = join(root, "test/support/prepare-images.ts");
-  const child = spawnGroup("nice", ["-n", "10", process.execPath, ...process.execArgv, file], process.env, root);
+  const child = spawnGroup(process.execPath, [...process.execArgv, file], process.env, root);
   if (child.pid === undefined) return;
   running.set("images", child.pid);
   for (const stream of [child.stdout, child.stderr])
