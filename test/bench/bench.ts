@@ -1,6 +1,7 @@
 /**
  * `npm run bench [-- --runs N]`: every path that users wait on, next to the floor of the same machine in the same run.
- * Prints a table and writes `results/latest.json`.
+ * Prints a table and writes `results/latest.json`. With `--only storage` it measures sleep and what is stored alone,
+ * and writes nothing.
  */
 import { randomBytes } from "node:crypto";
 import { copyFile, cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -16,12 +17,15 @@ import { run } from "../../backend-pool/process.ts";
 import { controlSecret, ticketSecret } from "../../sdk/contract/host-secrets.ts";
 import { hostHeaders, hostPaths, type SleepDepth } from "../../sdk/contract/host.ts";
 import { sign, signingKey } from "../../sdk/contract/ticket.ts";
-import { Floor, timed } from "./floor.ts";
+import { Floor, timed, type FloorMachine } from "./floor.ts";
+import { measureSavevm } from "./savevm.ts";
 import { measureStorage } from "./storage.ts";
 
 const { values: flags } = parseArgs({
-  options: { runs: { type: "string" }, quick: { type: "boolean", default: false } },
+  options: { runs: { type: "string" }, quick: { type: "boolean", default: false }, only: { type: "string" } },
 });
+if (flags.only !== undefined && flags.only !== "storage") throw new Error(`--only storage, not ${flags.only}`);
+const ALL = flags.only === undefined;
 const RUNS = Number(flags.runs ?? (flags.quick ? 5 : 20));
 const WARM_RUNS = flags.quick ? 100 : 500;
 const GIB = flags.quick ? 64 * 1_048_576 : 1024 * 1_048_576;
@@ -88,7 +92,7 @@ try {
 
   await sandbox.pause();
   await settle(sandbox, "local");
-  const floor = await floorOf(sandbox);
+  const floor = new Floor(await filesOf(sandbox, "floor"));
 
   // Floor and product take turns, so that a busy minute of the machine falls on both.
   const own = { pause: [], local: [], prestarted: [], resident: [], wakeAck: [] } as Record<string, number[]>;
@@ -139,6 +143,45 @@ try {
   put("wake_url_first_byte_prestarted", "ms", own["prestarted"] ?? [], bare["prestarted"] ?? []);
   put("wake_url_first_byte_resident", "ms", own["resident"] ?? [], bare["resident"] ?? []);
 
+  const savevm = await measureSavevm(await filesOf(sandbox, "savevm"), Math.min(RUNS, 3));
+  put("qemu_savevm", "ms", savevm.save, bare["pause"] ?? []);
+  put("qemu_loadvm_first_byte", "ms", savevm.load, bare["local"] ?? []);
+
+  if (ALL) await awake(sandbox, floor, at(bare["local"] ?? [], 0.5));
+  localWakes.push(...(bare["local"] ?? []));
+  barePauses.push(...(bare["pause"] ?? []));
+} finally {
+  await system.stop();
+  await rm(stateDir, { recursive: true, force: true });
+}
+
+const stored = await measureStorage(Math.min(RUNS, 10));
+put("pause_durable", "ms", stored.durable, null);
+put("wake_compact_first_byte", "ms", stored.compact, localWakes);
+put("wake_cold_first_byte", "ms", stored.cold, localWakes);
+put("wake_elsewhere_first_byte", "ms", stored.elsewhere, localWakes);
+put("snapshot_frozen", "ms", stored.frozen, barePauses);
+put("snapshot_ready", "ms", stored.snapshot, null);
+put("fork_first_byte", "ms", stored.fork, localWakes);
+
+const machine = `${cpus().length} x ${cpus()[0]?.model ?? "CPU"}, ${Math.round(totalmem() / 2 ** 30)} GiB`;
+const result = { machine, accelerator: system.accelerator, rows };
+if (ALL) {
+  await mkdir(join(import.meta.dirname, "results"), { recursive: true });
+  await writeFile(join(import.meta.dirname, "results/latest.json"), `${JSON.stringify(result, null, 2)}\n`);
+}
+console.log(`${machine}, ${system.accelerator}`);
+console.log(`${"".padEnd(32)}${["runs", "p50", "p95", "floor", "ratio"].map((head) => head.padStart(10)).join("")}`);
+for (const row of rows) {
+  const cells = [row.runs, row.p50, row.p95, row.floorP50 ?? "-", row.ratio ?? "-"]
+    .map((cell) => String(cell).padStart(10))
+    .join("");
+  console.log(`${row.name.padEnd(32)}${cells}  ${row.unit}`);
+}
+process.exit(0);
+
+/** Requests, files, new machines and boots. */
+async function awake(sandbox: Sandbox, floor: Floor, wakeFloor: number): Promise<void> {
   await sandbox.wake();
   // Emulation translates code as it is first run, so the first ones are not warm.
   for (const _ of repeat(10)) await sandbox.exec("true");
@@ -162,7 +205,6 @@ try {
     // The spare that was taken is made anew in the background; a user's next create comes later than at once.
     await pause(1500);
   }
-  const wakeFloor = at(bare["local"] ?? [], 0.5);
   put("create", "ms", created, wakeFloor);
   put("first_exec", "ms", firstExec, wakeFloor + at(execs, 0.5));
 
@@ -176,48 +218,22 @@ try {
   }
   await booted.delete();
   put("cold_boot", "ms", boots, bareBoots);
-  localWakes.push(...(bare["local"] ?? []));
-  barePauses.push(...(bare["pause"] ?? []));
-} finally {
-  await system.stop();
-  await rm(stateDir, { recursive: true, force: true });
 }
 
-const stored = await measureStorage(Math.min(RUNS, 10));
-put("pause_durable", "ms", stored.durable, null);
-put("wake_compact_first_byte", "ms", stored.compact, localWakes);
-put("wake_cold_first_byte", "ms", stored.cold, localWakes);
-put("snapshot_frozen", "ms", stored.frozen, barePauses);
-put("snapshot_ready", "ms", stored.snapshot, null);
-put("fork_first_byte", "ms", stored.fork, localWakes);
-
-const machine = `${cpus().length} x ${cpus()[0]?.model ?? "CPU"}, ${Math.round(totalmem() / 2 ** 30)} GiB`;
-const result = { machine, accelerator: system.accelerator, rows };
-await mkdir(join(import.meta.dirname, "results"), { recursive: true });
-await writeFile(join(import.meta.dirname, "results/latest.json"), `${JSON.stringify(result, null, 2)}\n`);
-console.log(`${machine}, ${system.accelerator}`);
-console.log(`${"".padEnd(32)}${["runs", "p50", "p95", "floor", "ratio"].map((head) => head.padStart(10)).join("")}`);
-for (const row of rows) {
-  const cells = [row.runs, row.p50, row.p95, row.floorP50 ?? "-", row.ratio ?? "-"]
-    .map((cell) => String(cell).padStart(10))
-    .join("");
-  console.log(`${row.name.padEnd(32)}${cells}  ${row.unit}`);
-}
-process.exit(0);
-
-/** The same sleeper's files, driven by bare QEMU commands. */
-async function floorOf(sandbox: Sandbox): Promise<Floor> {
+/** A copy of the sleeper's files, to be driven by bare QEMU commands. */
+async function filesOf(sandbox: Sandbox, name: string): Promise<FloorMachine> {
   const from = join(stateDir, "machines", sandbox.id);
-  const dir = join(stateDir, "floor");
+  const dir = join(stateDir, name);
   await mkdir(dir);
   await run("cp", ["--sparse=always", join(from, "ram"), join(dir, "ram")]);
-  for (const name of ["disk.qcow2", "device-state"]) await copyFile(join(from, name), join(dir, name));
+  for (const file of ["disk.qcow2", "device-state"]) await copyFile(join(from, file), join(dir, file));
   await cp(join(from, "machine.json"), join(dir, "machine.json"));
   const made = JSON.parse(await readFile(join(dir, "machine.json"), "utf8")) as {
     shape: { vcpu: number; memoryMiB: number };
     image: { kernel: string; initrd: string };
+    slots: number;
   };
-  return new Floor({ dir, ...made.image, ...made.shape, accelerator: system.accelerator });
+  return { dir, ...made.image, ...made.shape, slots: made.slots, accelerator: system.accelerator };
 }
 
 async function settle(sandbox: Sandbox, depth: SleepDepth): Promise<void> {

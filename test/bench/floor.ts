@@ -18,6 +18,10 @@ export interface FloorMachine {
   readonly accelerator: string;
   readonly vcpu: number;
   readonly memoryMiB: number;
+  /** Ports that volumes are plugged into. */
+  readonly slots: number;
+  /** Without a file: the way QEMU is used where states are saved whole (`savevm`). */
+  readonly anonymousRam?: boolean;
 }
 
 const AGENT_PORT = 10_800;
@@ -61,6 +65,8 @@ export class Floor {
     await this.#command("migrate-incoming", { uri: `unix:${at}` });
     const socket = connect(at);
     await once(socket, "connect");
+    // A state that does not load ends the process, and the next command says so.
+    socket.on("error", () => undefined);
     socket.end(await readFile(join(dir, "device-state")));
     while ((await this.#command("query-status"))["status"] === "inmigrate") await tick();
   }
@@ -112,6 +118,31 @@ export class Floor {
     });
   }
 
+  /** A process for a state in its own disk (`savevm`), with the port forwarded. Milliseconds. */
+  startStopped(): Promise<number> {
+    return timed(async () => {
+      await this.#spawn(["-S"]);
+      this.#port = await this.#forward(8080);
+    });
+  }
+
+  /** Have everything of the next state saved, RAM included, wherever that is. */
+  async saveWhole(): Promise<void> {
+    await this.#command("migrate-set-capabilities", {
+      capabilities: [{ capability: "x-ignore-shared", state: false }],
+    });
+  }
+
+  async stop(): Promise<void> {
+    await this.#command("stop");
+  }
+
+  /** A command of QEMU's monitor. @throws Error with what it answers: these say nothing when they work */
+  async monitor(line: string): Promise<void> {
+    const { text } = await this.#command("human-monitor-command", { "command-line": line });
+    if (text) throw new Error(`${line}: ${String(text).trim()}`);
+  }
+
   async firstByte(path = "/", retryMs = 1): Promise<void> {
     for (;;) {
       const done = await new Promise<boolean>((resolve) => {
@@ -141,20 +172,19 @@ export class Floor {
   }
 
   async #spawn(more: string[]): Promise<void> {
-    const { dir, kernel, initrd, accelerator, vcpu, memoryMiB } = this.#machine;
+    const { dir, kernel, initrd, accelerator, vcpu, memoryMiB, slots, anonymousRam = false } = this.#machine;
     const at = (name: string) => join(dir, name);
     await Promise.all([rm(at("q.sock"), { force: true }), rm(at("w.sock"), { force: true })]);
+    const size = `id=ram,size=${memoryMiB}M`;
+    const ram = anonymousRam
+      ? `memory-backend-ram,${size}`
+      : `memory-backend-file,${size},mem-path=${at("ram")},share=on`;
     const accel = accelerator === "kvm" ? "kvm" : "tcg,thread=multi,tb-size=128";
     const args = [
       ...["-name", "rouse", "-nodefaults", "-no-user-config", "-nographic", "-no-reboot"],
       ...["-M", "pc-q35-7.2,vmport=off,smbus=off,sata=off,usb=off,graphics=off"],
       ...["-accel", accel, "-cpu", "Nehalem", "-m", String(memoryMiB), "-smp", String(vcpu)],
-      ...[
-        "-object",
-        `memory-backend-file,id=ram,size=${memoryMiB}M,mem-path=${at("ram")},share=on`,
-        "-machine",
-        "memory-backend=ram",
-      ],
+      ...["-object", ram, "-machine", "memory-backend=ram"],
       ...["-kernel", kernel, "-initrd", initrd, "-append", "console=ttyS0 quiet reboot=t panic=-1"],
       ...["-chardev", "ringbuf,id=console,size=65536", "-serial", "chardev:console"],
       ...[
@@ -177,7 +207,7 @@ export class Floor {
       ],
       ...["-device", "virtserialport,chardev=wire,name=rouse.wire"],
       ...["-device", "vmgenid,guid=auto", "-device", "virtio-balloon-pci,free-page-reporting=on"],
-      ...["-device", "pcie-root-port,id=slot1,chassis=1", "-device", "pcie-root-port,id=slot2,chassis=2"],
+      ...Array.from({ length: slots }, (_, n) => ["-device", `pcie-root-port,id=slot${n + 1},chassis=${n + 1}`]).flat(),
       ...["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"],
       ...["-qmp", `unix:${at("q.sock")},server=on,wait=off`, ...more],
     ];
@@ -192,6 +222,9 @@ export class Floor {
       const message = JSON.parse(line) as Record<string, unknown>;
       if ("return" in message || "error" in message) this.#answers.shift()?.(message);
     });
+    this.#qmp.on("close", () => {
+      for (const answer of this.#answers.splice(0)) answer({ error: "QEMU ended" });
+    });
     await this.#command("qmp_capabilities");
     await this.#command("migrate-set-capabilities", { capabilities: [{ capability: "x-ignore-shared", state: true }] });
   }
@@ -204,8 +237,9 @@ export class Floor {
   }
 
   async #command(execute: string, args: Record<string, unknown> = {}): Promise<Record<string, unknown>> {
+    if (!this.#qmp || this.#qmp.destroyed) throw new Error(`${execute}: QEMU ended`);
     const answer = new Promise<Record<string, unknown>>((resolve) => this.#answers.push(resolve));
-    this.#qmp?.write(`${JSON.stringify({ execute, arguments: args })}\n`);
+    this.#qmp.write(`${JSON.stringify({ execute, arguments: args })}\n`);
     const { return: value, error } = await answer;
     if (error !== undefined) throw new Error(`${execute}: ${JSON.stringify(error)}`);
     return typeof value === "string" ? { text: value } : (value as Record<string, unknown>);

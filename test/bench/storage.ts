@@ -5,9 +5,11 @@ import { join } from "node:path";
 import { Rouse, type Sandbox } from "rouse";
 import { defaultHome } from "../../backend-pool/config.ts";
 import { launch, type System } from "../../backend-pool/local/launcher.ts";
+import { exists } from "../../backend-pool/paths.ts";
 import { count, startCounter } from "../../backend-pool/local/story/counter.ts";
 import { controlSecret } from "../../sdk/contract/host-secrets.ts";
 import { hostPaths, Machine, type SleepDepth } from "../../sdk/contract/host.ts";
+import { HOST_SILENT_MS } from "../../durable/hosts/placement.ts";
 import { timed } from "./floor.ts";
 
 export interface StorageTimes {
@@ -15,6 +17,8 @@ export interface StorageTimes {
   readonly durable: number[];
   readonly compact: number[];
   readonly cold: number[];
+  /** On another host, as its own drains. */
+  readonly elsewhere: number[];
   /** How long a snapshot's source stood still. */
   readonly frozen: number[];
   readonly snapshot: number[];
@@ -26,24 +30,26 @@ export interface StorageTimes {
 export async function measureStorage(runs: number): Promise<StorageTimes> {
   const stateDir = await mkdtemp(join(tmpdir(), "rouse-bench-"));
   const env = { ROUSE_ARCHIVE_SECONDS: "0" };
-  const system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, env });
+  const system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, hosts: 2, env });
   try {
-    return await measure(system, runs);
+    return await measure(system, stateDir, runs);
   } finally {
     await system.stop();
     await rm(stateDir, { recursive: true, force: true });
   }
 }
 
-async function measure(system: System, runs: number): Promise<StorageTimes> {
+async function measure(system: System, stateDir: string, runs: number): Promise<StorageTimes> {
   const rouse = new Rouse({ apiKey: system.apiKey, baseUrl: system.url });
+  // All but the last row is about one host.
+  await rouse.drainHost("local-2");
   const sandbox = await rouse.sandboxes.create({ name: `bench-${process.pid}`, idlePauseSeconds: 0 });
   await startCounter(sandbox);
   // The golden image goes first, once.
   await sandbox.pause();
   await sandbox.waitUntilDurable({ timeoutMs: 600_000 });
   await count(sandbox);
-  const times: StorageTimes = { durable: [], compact: [], cold: [], frozen: [], snapshot: [], fork: [] };
+  const times: StorageTimes = { durable: [], compact: [], cold: [], elsewhere: [], frozen: [], snapshot: [], fork: [] };
   for (let n = 0; n < runs; n++) {
     for (const depth of ["compact", "cold"] as const) {
       await sandbox.pause();
@@ -68,6 +74,19 @@ async function measure(system: System, runs: number): Promise<StorageTimes> {
     );
     await fork?.delete();
     await new Promise((resolve) => setTimeout(resolve, 1000));
+  }
+  const dirs = { local: join(stateDir, "machines"), "local-2": join(stateDir, "host-2/machines") };
+  const hosts = ["local", "local-2"] as const;
+  for (let n = 0; n < runs; n++) {
+    const [from, to] = n % 2 === 0 ? hosts : ([hosts[1], hosts[0]] as const);
+    await sandbox.pause();
+    await sandbox.waitUntilDurable({ timeoutMs: 600_000 });
+    await rouse.drainHost(to, { draining: false });
+    await rouse.drainHost(from);
+    // A host that has just put a sandbox to sleep is asked without a look at the board.
+    await new Promise((resolve) => setTimeout(resolve, HOST_SILENT_MS + 2000));
+    times.elsewhere.push(await timed(() => count(sandbox)));
+    if (!(await exists(join(dirs[to], sandbox.id, "ram")))) throw new Error("it woke on the host that drains");
   }
   return times;
 }
