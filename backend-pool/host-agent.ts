@@ -15,6 +15,7 @@ import { Sealer } from "./archive/sealer.ts";
 import { Archiver, type ArchiverOptions } from "./machine/archiver.ts";
 import { relief } from "./machine/disk-relief.ts";
 import { Captures } from "./machine/captures.ts";
+import { Differences } from "./machine/differences.ts";
 import { Machines } from "./machine/machines.ts";
 import { MachineVolumes } from "./machine/volumes.ts";
 import { Bases } from "./machine/qemu/bases.ts";
@@ -50,7 +51,7 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
     gone?.catch(() => undefined);
     return gone !== undefined;
   };
-  const archiver = archiverOf(config, driver, log, {
+  const { archiver = null, differences = null } = storedStates(config, driver, log, {
     onStored: (id) => void (drop(id) || metering.resized(id)),
     onUnwanted: drop,
   });
@@ -64,6 +65,7 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
     saved: archiver,
     captures,
     volumes,
+    differences,
   });
   machines.on("action", log);
   machines.on("state", (row) => archiver?.observe(row));
@@ -135,31 +137,26 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   };
 }
 
-/** null: with this driver, or these settings, states stay on this host. */
-function archiverOf(
+/** Nothing: with this driver, or these settings, states stay on this host. */
+function storedStates(
   config: Config,
-  { sleepers }: Driver,
+  driver: Driver,
   log: (entry: object) => void,
   on: Pick<ArchiverOptions, "onStored" | "onUnwanted">,
-): Archiver | null {
+): { archiver?: Archiver; differences?: Differences } {
+  const { sleepers } = driver;
   const { archiveSeconds, edgeUrl, hostKey, imagesDir, uploadBytesPerSecond } = config;
-  if (!sleepers || archiveSeconds === null) return null;
+  if (!sleepers || archiveSeconds === null) return {};
   const edge = new ArchiveEdge(edgeUrl, hostKey);
   const store = new EdgeBlobs({ edgeUrl, hostKey, uploadBytesPerSecond });
   const blobs = (ticket: string) => store.with(ticket);
   const sealer = new Sealer();
   const bases = new Bases({ golden: sleepers.golden, imagesDir, edge, blobs, sealer, progress: lineProgress });
-  return new Archiver({
-    files: sleepers.files,
-    volumes: sleepers.volumes,
-    bases,
-    edge,
-    blobs,
-    sealer,
-    archiveSeconds,
-    log,
-    ...on,
-  });
+  const { files, volumes } = sleepers;
+  return {
+    archiver: new Archiver({ files, volumes, bases, edge, blobs, sealer, archiveSeconds, log, ...on }),
+    differences: new Differences({ driver, files, bases, blobs, log }),
+  };
 }
 
 async function closeServer(server: Server): Promise<void> {

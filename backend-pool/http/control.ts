@@ -7,6 +7,7 @@ import {
   ConfigureMachine,
   CopyVolume,
   CreateMachine,
+  DiffStates,
   GrowVolume,
   hostPaths,
   machineVerbs,
@@ -54,6 +55,8 @@ export class Control {
       this.#revocations.revoke(parseOrFail(Revoke, await jsonBody(req)).keyIds);
       return answer(res, { ok: true });
     }
+    if (path === hostPaths.diffs && req.method === "POST")
+      return answer(res, await this.#machines.diff(parseOrFail(DiffStates, await jsonBody(req))));
     const capture = /^\/captures\/([^/]+)$/.exec(path)?.[1];
     if (capture !== undefined && req.method === "DELETE") {
       await this.#machines.dropCapture(parseOrFail(SnapshotId, capture, "copy"));

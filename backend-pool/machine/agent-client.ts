@@ -1,6 +1,6 @@
 /** The few calls the host itself makes to a guest agent. */
 import { request } from "node:http";
-import { GuestFacts } from "../../sdk/contract/guest.ts";
+import { ExecResult, GuestFacts } from "../../sdk/contract/guest.ts";
 import type { Endpoint } from "./driver.ts";
 
 /** @throws when the agent does not answer in time, or not with facts */
@@ -18,6 +18,26 @@ export async function warmUpAgent(at: Endpoint, limitMs: number): Promise<void> 
   await call(at, "POST", "/warm-up", {}, limitMs);
 }
 
+/** Run a program to its end. */
+export async function agentExec(
+  at: Endpoint,
+  command: { argv: readonly string[]; stdin: string; timeoutMs: number },
+  signal: AbortSignal,
+): Promise<ExecResult> {
+  return ExecResult.parse(JSON.parse(await call(at, "POST", "/exec", command, command.timeoutMs + 5000, signal)));
+}
+
+/** Content of a file. @throws when it has more than `maxBytes` */
+export function agentFile(
+  at: Endpoint,
+  path: string,
+  maxBytes: number,
+  limitMs: number,
+  signal: AbortSignal,
+): Promise<Buffer> {
+  return bytesOf(at, "GET", `/files/content?path=${encodeURIComponent(path)}`, undefined, limitMs, signal, maxBytes);
+}
+
 /** Wait for the first answer of an agent that boots. */
 export async function agentAnswers(at: Endpoint, limitMs: number): Promise<void> {
   const end = performance.now() + limitMs;
@@ -32,19 +52,48 @@ export async function agentAnswers(at: Endpoint, limitMs: number): Promise<void>
   }
 }
 
-function call(at: Endpoint, method: string, path: string, body: unknown, limitMs: number): Promise<string> {
+/** Answers of the agent itself are short; what a guest sends without end must not fill the host. */
+const ANSWER_BYTES = 16_777_216;
+
+async function call(
+  at: Endpoint,
+  method: string,
+  path: string,
+  body: unknown,
+  limitMs: number,
+  signal?: AbortSignal,
+): Promise<string> {
+  return (await bytesOf(at, method, path, body, limitMs, signal)).toString();
+}
+
+function bytesOf(
+  at: Endpoint,
+  method: string,
+  path: string,
+  body: unknown,
+  limitMs: number,
+  signal?: AbortSignal,
+  maxBytes = ANSWER_BYTES,
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const text = body === undefined ? undefined : JSON.stringify(body);
     const headers =
       text === undefined ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(text) };
-    const req = request({ ...at, method, path, headers, agent: false, signal: AbortSignal.timeout(limitMs) }, (res) => {
+    const limit = AbortSignal.timeout(limitMs);
+    const end = signal ? AbortSignal.any([signal, limit]) : limit;
+    const req = request({ ...at, method, path, headers, agent: false, signal: end }, (res) => {
       const chunks: Buffer[] = [];
-      res.on("data", (chunk: Buffer) => chunks.push(chunk));
+      let size = 0;
+      res.on("data", (chunk: Buffer) => {
+        size += chunk.length;
+        if (size > maxBytes) res.destroy(new Error(`${method} ${path}: more than ${maxBytes} bytes`));
+        else chunks.push(chunk);
+      });
       res.on("error", reject);
       res.on("end", () => {
-        const answer = Buffer.concat(chunks).toString();
+        const answer = Buffer.concat(chunks);
         if (res.statusCode === 200 || res.statusCode === 204) resolve(answer);
-        else reject(new Error(`${method} ${path}: ${res.statusCode} ${answer.slice(0, 300)}`));
+        else reject(new Error(`${method} ${path}: ${res.statusCode} ${answer.toString().slice(0, 300)}`));
       });
     });
     req.on("error", reject);

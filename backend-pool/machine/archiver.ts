@@ -377,7 +377,8 @@ export class Archiver implements SavedStates {
   }
 }
 
-function asFailure(fault: unknown): unknown {
+/** What is wrong with a saved state, as the API says it. */
+export function asFailure(fault: unknown): unknown {
   if (!(fault instanceof DamagedState)) return fault;
   const details = { blob: fault.blob, fault: fault.fault };
   return new RouseFailure("state_damaged", `The saved state can't be read: ${fault.message}`, {

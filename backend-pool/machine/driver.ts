@@ -108,6 +108,12 @@ export interface Driver {
    * @throws RouseFailure `volume_failed`; the machine runs without it
    */
   plugVolume(id: string, volume: string): Promise<void>;
+  /**
+   * Plug another machine's disk (qcow2) into a running one, in a place that no volume has, and mount it read-only. Its
+   * journal is replayed into that file.
+   * @throws RouseFailure `volume_failed`
+   */
+  mountDisk(id: string, slot: number, disk: string, path: string): Promise<void>;
   /** @throws RouseFailure `volume_busy`, `volume_failed`; it stays plugged in */
   unplugVolume(id: string, volume: string): Promise<void>;
   /** Make a volume's disk larger, and its file system with it, while its machine runs. */

@@ -9,6 +9,8 @@ import type {
   CaptureMachine,
   CopyVolume,
   CreateMachine,
+  DiffFound,
+  DiffStates,
   FrozenFate,
   GrowVolume,
   Machine,
@@ -196,6 +198,13 @@ export class Machines extends MachineRuns {
       frozenMs = await captures.take(held.row, request);
     });
     return { frozenMs };
+  }
+
+  /** Compare the files of two stored states, of a machine that may be anywhere. */
+  async diff(states: DiffStates): Promise<DiffFound> {
+    if (!this.differences) throw new RouseFailure("unavailable", "This host takes up no stored states.");
+    // Others don't wait for the room that it takes for a moment.
+    return this.differences.between(states, () => this.mustHaveRoom(states.shape, true));
   }
 
   async dropCapture(capture: string): Promise<void> {
@@ -428,6 +437,7 @@ export class Machines extends MachineRuns {
 
   /** Pause all that runs, because this host agent ends in order. Answers what could not be paused. */
   async shutdown(): Promise<string[]> {
+    await this.differences?.close();
     const failed = await this.pauseAll("host_stopped");
     for (const held of this.held.values()) {
       clearTimeout(held.settleTimer);

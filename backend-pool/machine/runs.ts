@@ -2,12 +2,13 @@
 import { createHash } from "node:crypto";
 import { RouseFailure } from "../../sdk/contract/errors.ts";
 import { AGENT_PORT } from "../../sdk/contract/guest-limits.ts";
-import type { RunMachine, SleepDepth } from "../../sdk/contract/host.ts";
+import type { RunMachine, Shape, SleepDepth } from "../../sdk/contract/host.ts";
 import type { StopReason } from "../../sdk/contract/sandbox.ts";
 import type { Journal, JournalRow } from "../store/journal.ts";
 import { configureAgent } from "./agent-client.ts";
 import { MachineBook } from "./book.ts";
 import type { Captures } from "./captures.ts";
+import type { Differences } from "./differences.ts";
 import type { Driver, Woken } from "./driver.ts";
 import {
   asFailure,
@@ -34,6 +35,8 @@ export interface MachinesOptions {
   readonly saved?: SavedStates | null;
   readonly captures?: Captures | null;
   readonly volumes?: MachineVolumes | null;
+  /** null: this host compares no states. */
+  readonly differences?: Differences | null;
 }
 
 export abstract class MachineRuns extends MachineBook {
@@ -44,6 +47,7 @@ export abstract class MachineRuns extends MachineBook {
   protected readonly room: Room | null;
   protected readonly saved: SavedStates | null;
   protected readonly captures: Captures | null;
+  protected readonly differences: Differences | null;
   readonly #volumes: MachineVolumes | null;
 
   protected constructor(
@@ -57,6 +61,7 @@ export abstract class MachineRuns extends MachineBook {
       saved = null,
       captures = null,
       volumes = null,
+      differences = null,
     }: MachinesOptions,
   ) {
     super(journal);
@@ -67,6 +72,7 @@ export abstract class MachineRuns extends MachineBook {
     this.room = room;
     this.saved = saved;
     this.captures = captures;
+    this.differences = differences;
     this.#volumes = volumes;
     driver.onEnded((id) => void this.onEnded(id));
   }
@@ -121,10 +127,15 @@ export abstract class MachineRuns extends MachineBook {
   }
 
   /** @throws RouseFailure `no_capacity`, before anything was done */
-  protected async mustFit({ row }: Held, isNew: boolean): Promise<void> {
-    const live = [...this.held.values()].filter((one) => one.row.id !== row.id && describe(one).memory === "live");
+  protected mustFit({ row }: Held, isNew: boolean): Promise<void> {
+    return this.mustHaveRoom(row.shape, isNew, row.id);
+  }
+
+  /** @throws RouseFailure `no_capacity` */
+  protected async mustHaveRoom({ memoryMiB }: Shape, isNew: boolean, id?: string): Promise<void> {
+    const live = [...this.held.values()].filter((one) => one.row.id !== id && describe(one).memory === "live");
     const runningMiB = live.reduce((sum, one) => sum + one.row.shape.memoryMiB, 0);
-    const lack = await this.room?.lack(row.shape.memoryMiB, runningMiB, isNew);
+    const lack = await this.room?.lack(memoryMiB, runningMiB, isNew);
     if (lack) throw noRoom(lack);
   }
 

@@ -5,6 +5,7 @@ import { SavedState } from "./archive.ts";
 import { HostSecrets } from "./host-secrets.ts";
 import { Env, StopReason } from "./sandbox.ts";
 import { AttachmentId, BackupId, Generation, SandboxId, SnapshotId } from "./names.ts";
+import { Diff } from "./snapshot.ts";
 import { VolumeMode, volumeLimits, VolumePath } from "./volume.ts";
 
 /** Headers between edge and host; inbound ones of these names are dropped at the edge. */
@@ -25,6 +26,7 @@ export const hostPaths = {
   revoke: "/revoke",
   machine: (id: string) => `/machines/${encodeURIComponent(id)}`,
   capture: (id: string) => `/captures/${id}`,
+  diffs: "/diffs",
   act: (id: string, verb: MachineVerb | VolumeVerb | "capture") => `/machines/${encodeURIComponent(id)}:${verb}`,
   /** Data routes, `x-rouse-ticket`: anything below goes to the guest agent, or to a guest port. */
   agent: (id: string) => `/m/${encodeURIComponent(id)}/agent`,
@@ -133,6 +135,18 @@ export type CopyVolume = z.infer<typeof CopyVolume>;
 /** Answer to `:capture`; null: the machine slept. */
 export const Captured = z.object({ frozenMs: z.number().nullable() });
 export type Captured = z.infer<typeof Captured>;
+
+/** `POST /diffs`: which files differ between the disks of two states, wherever their machine is. One at a time. */
+export const DiffStates = z.object({
+  /** Of the machine that is made to compare them, and thrown away. */
+  shape: Shape,
+  from: SavedState,
+  to: SavedState,
+});
+export type DiffStates = z.infer<typeof DiffStates>;
+
+export const DiffFound = Diff.pick({ data: true, truncated: true });
+export type DiffFound = z.infer<typeof DiffFound>;
 
 /** `:stop`: flush disks, end the machine, keep the disk. */
 export const StopMachine = z.object({ generation: Generation });

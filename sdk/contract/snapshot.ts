@@ -152,3 +152,41 @@ export type History = z.infer<typeof History>;
  */
 export const Rollback = z.strictObject({ point: z.string().min(1).max(64) }).meta({ id: "Rollback" });
 export type Rollback = z.infer<typeof Rollback>;
+
+/** Most entries of a diff. */
+export const DIFF_ENTRIES_MAX = 10_000;
+
+/** Query of `GET /v1/sandboxes/{id}/diff`. */
+export const DiffQuery = z.strictObject({
+  /** The point before `to` unless given. */
+  from: z.string().min(1).max(64).optional(),
+  /** The newest point that is stored unless given. */
+  to: z.string().min(1).max(64).optional(),
+});
+export type DiffQuery = z.infer<typeof DiffQuery>;
+
+export const DiffEntry = z
+  .object({
+    /** Absolute. Bytes that are not UTF-8 are shown as U+FFFD. */
+    path: z.string(),
+    change: z.enum(["added", "removed", "modified"]),
+    /** What it is; of one that was removed, what it was. */
+    kind: z.enum(["file", "directory", "symlink", "other"]),
+    /** Bytes of a file; null of anything else, and where there was none. */
+    sizeBefore: z.int().nullable(),
+    sizeAfter: z.int().nullable(),
+  })
+  .meta({ id: "DiffEntry" });
+export type DiffEntry = z.infer<typeof DiffEntry>;
+
+/** `GET /v1/sandboxes/{id}/diff`: files that differ between two points, sorted by path. Volumes are not compared. */
+export const Diff = z
+  .object({
+    from: z.string(),
+    to: z.string(),
+    data: z.array(DiffEntry).max(DIFF_ENTRIES_MAX),
+    /** There is more than was listed. */
+    truncated: z.boolean(),
+  })
+  .meta({ id: "Diff" });
+export type Diff = z.infer<typeof Diff>;

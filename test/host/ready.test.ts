@@ -95,6 +95,7 @@ describe("a woken machine", () => {
       endpoint: async () => ({ host: "127.0.0.1", port: (app.address() as AddressInfo).port }),
       listening: async () => "reachable",
       plugVolume: async () => undefined,
+      mountDisk: async () => undefined,
       unplugVolume: async () => undefined,
       growVolume: async () => undefined,
       copyVolume: async () => true,

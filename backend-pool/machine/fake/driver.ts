@@ -79,6 +79,10 @@ export class FakeDriver implements Driver {
     throw new RouseFailure("unavailable", "Processes of this host have no volumes.");
   }
 
+  async mountDisk(): Promise<void> {
+    await this.plugVolume();
+  }
+
   async unplugVolume(): Promise<void> {
     await this.plugVolume();
   }

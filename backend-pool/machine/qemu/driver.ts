@@ -237,6 +237,10 @@ export class QemuDriver implements Driver {
     }
   }
 
+  async mountDisk(id: string, slot: number, disk: string, path: string): Promise<void> {
+    await plugIn(this.#running(id), { slot, mode: "rw", disk, format: "qcow2" }, path, "ro");
+  }
+
   async unplugVolume(id: string, volume: string): Promise<void> {
     const vm = this.#running(id);
     const { slot, mode } = await this.#volume(id, volume);

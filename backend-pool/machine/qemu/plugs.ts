@@ -9,6 +9,8 @@ export interface Plug {
   readonly slot: number;
   readonly mode: VolumeMode;
   readonly disk: string;
+  /** `raw` unless given. */
+  readonly format?: "raw" | "qcow2";
 }
 
 /** A guest takes its time to find a disk, and to let go of one; milliseconds. */
@@ -21,10 +23,10 @@ const EBUSY = 16;
 export const volumeName = (slot: number): string => `volume${slot}`;
 
 /** The block device of a volume. Named, as a backup of it is asked for by this name. */
-export function volumeNode({ slot, mode, disk }: Plug): Record<string, unknown> {
+export function volumeNode({ slot, mode, disk, format = "raw" }: Plug): Record<string, unknown> {
   const readOnly = mode === "snapshot";
   return {
-    ...{ driver: "raw", "node-name": volumeName(slot), "read-only": readOnly },
+    ...{ driver: format, "node-name": volumeName(slot), "read-only": readOnly },
     ...(readOnly ? {} : { discard: "unmap", "detect-zeroes": "unmap" }),
     file: { driver: "file", filename: disk },
   };
@@ -43,15 +45,18 @@ export function plugArguments(plugs: readonly Plug[]): string[] {
   ]);
 }
 
-/** Plug a volume into a running machine, and mount it. What is done of that already is not done again. */
-export async function plugIn(vm: Vm, plug: Plug, path: string): Promise<void> {
+/**
+ * Plug a volume into a running machine, and mount it. What is done of that already is not done again.
+ * @param mount as the mode says unless given; `ro` of a disk that is writable: its journal is replayed first
+ */
+export async function plugIn(vm: Vm, plug: Plug, path: string, mount?: "ro"): Promise<void> {
   const { slot, mode } = plug;
   const again = (fault: Error) => {
     if (!/duplicate|already|in use/i.test(fault.message)) throw fault;
   };
   await vm.qmp.execute("blockdev-add", volumeNode(plug)).catch(again);
   await vm.qmp.execute("device_add", volumeDevice(slot)).catch(again);
-  const errno = await vm.wire.mount(slot, mode === "rw" ? "rw" : "ro", path, MOUNT_LIMIT_MS);
+  const errno = await vm.wire.mount(slot, mount ?? (mode === "rw" ? "rw" : "ro"), path, MOUNT_LIMIT_MS);
   if (errno !== 0) throw failed(`The guest could not mount the volume at ${path}: error ${errno}.`, { path, errno });
 }
 

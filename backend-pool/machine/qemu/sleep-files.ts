@@ -67,6 +67,9 @@ const NOTE = "sealed-state.json";
 const SEALED = "sealed";
 const FILLING = "filling";
 
+/** Brings a blob of a manifest. */
+type Fetch = (blob: string, signal: AbortSignal) => Promise<Buffer>;
+
 export class SleepFiles {
   readonly #dirOf: (id: string) => string;
   readonly #golden: Golden;
@@ -206,12 +209,7 @@ export class SleepFiles {
    * Bring the files of a machine back from its sealed state.
    * @throws DamagedState, and what `fetch` throws; then everything is as it was
    */
-  async fill(
-    id: string,
-    manifest: Manifest,
-    fetch: (blob: string, signal: AbortSignal) => Promise<Buffer>,
-    diskOnly: boolean,
-  ): Promise<void> {
+  async fill(id: string, manifest: Manifest, fetch: Fetch, diskOnly: boolean): Promise<void> {
     const dir = this.#dirOf(id);
     const filling = join(dir, FILLING);
     const facts = StateFacts.parse(manifest.facts);
@@ -234,9 +232,7 @@ export class SleepFiles {
       ...(keepsDisk ? {} : { disk: { path: disk, ready: false } }),
     };
     await restore({ manifest, parts, fetch });
-    const backing = join(golden.dir, DISK);
-    if (!keepsDisk && facts.backing !== backing)
-      await run("qemu-img", ["rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b", backing, disk]);
+    if (!keepsDisk) await rebase(disk, facts.backing, golden);
     const { shape } = Made.parse(JSON.parse(await readFile(join(dir, MADE), "utf8")));
     if (!keepsDisk && shape.diskMiB > facts.shape.diskMiB)
       await run("qemu-img", ["resize", "-q", "-f", "qcow2", disk, `${shape.diskMiB}M`]);
@@ -244,6 +240,23 @@ export class SleepFiles {
       if (await exists(join(filling, name))) await rename(join(filling, name), join(dir, name));
     await this.change(id, { shed: false });
     await rm(filling, { recursive: true, force: true });
+  }
+
+  /** A place beside the machine's for a short while: what is left of it goes when the host agent starts. */
+  scratchDir(id: string): string {
+    return `${this.#dirOf(id)}.scratch.part`;
+  }
+
+  /** Make the disk of a saved state at `path`, whosever it is. @throws DamagedState, and what `fetch` throws */
+  async restoreDisk(
+    manifest: Manifest,
+    golden: GoldenState,
+    path: string,
+    fetch: Fetch,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await restore({ manifest, parts: { disk: { path, ready: false } }, fetch, signal });
+    await rebase(path, StateFacts.parse(manifest.facts).backing, golden);
   }
 
   /** Changes of a note come one after another, each to what the one before made of it. */
@@ -261,4 +274,11 @@ export class SleepFiles {
     this.#writes.set(id, tail);
     await write.finally(() => this.#writes.get(id) === tail && this.#writes.delete(id));
   }
+}
+
+/** The golden disk may lie elsewhere than where the disk was sealed. */
+async function rebase(disk: string, sealedWith: string, golden: GoldenState): Promise<void> {
+  const backing = join(golden.dir, DISK);
+  if (sealedWith !== backing)
+    await run("qemu-img", ["rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b", backing, disk]);
 }
