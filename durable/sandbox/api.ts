@@ -2,7 +2,15 @@
 import { refuse, type Result } from "../result.ts";
 import type { ArchivePermit, ArchiveStep, ArchiveStored } from "../../sdk/contract/archive.ts";
 import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
-import type { CreateSnapshot, Forks, ForkSandbox, HistoryPoint, Snapshot } from "../../sdk/contract/snapshot.ts";
+import type {
+  CreateSnapshot,
+  Diff,
+  DiffQuery,
+  Forks,
+  ForkSandbox,
+  HistoryPoint,
+  Snapshot,
+} from "../../sdk/contract/snapshot.ts";
 import type { CreateVolumeMount } from "../../sdk/contract/volume.ts";
 import type { CreateTerms } from "./record.ts";
 import type {
@@ -134,6 +142,9 @@ export interface SandboxApi {
   fork(input: ForkSandbox, terms: CreateTerms, change: Change): Promise<Result<{ readonly forks: Forks }>>;
   history(ask: Ask): Promise<Result<{ readonly points: HistoryPoint[] }>>;
   rollback(point: string, change: Change): Promise<SandboxAnswer>;
+  /** @returns `point_not_found`, `incompatible_host`, `no_host`, `no_capacity`, `host_unavailable`, `state_damaged`,
+   * and `unavailable` where it takes too long */
+  diff(query: DiffQuery, ask: Ask): Promise<Result<{ readonly diff: Diff }>>;
   /** @returns what the volume refuses with; `conflict` while it sleeps, `quota_exceeded` without a free place */
   attachVolume(input: CreateVolumeMount, change: Change): Promise<Result<{ readonly attachmentId: string }>>;
   /** Unmount and let go. @returns `volume_busy`; `conflict` while it sleeps: its RAM knows the volume */

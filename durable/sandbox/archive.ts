@@ -82,6 +82,16 @@ export async function manifestKey({ secret }: Archive, generation: number): Prom
   return toBase64Url(new Uint8Array(await crypto.subtle.sign("HMAC", key, encoder.encode(`manifest ${generation}`))));
 }
 
+/** Names a point for callers. */
+export function pointName({ generation }: Point): string {
+  return `p${generation}`;
+}
+
+/** Points of the sandbox's own history, oldest first; what it began as is none. */
+export function ownPoints({ archive }: SandboxRecord): Point[] {
+  return archive?.points.filter(({ generation }) => generation > 0) ?? [];
+}
+
 /** The point of the state that the sandbox rests with; null when it is not sealed, or the sandbox runs. */
 export function pointAtRest({ life, archive }: SandboxRecord): Point | null {
   return archive?.points.find(({ generation }) => generation === life.savedGeneration) ?? null;
@@ -153,11 +163,20 @@ export function placeAgain(hosts: readonly Host[], record: SandboxRecord): Place
   const point = pointAtRest(record);
   const fromDisk = record.life.state === "starting" && record.life.run === "boot";
   if (!point || point.diskOnly || fromDisk) return placeOn(hosts, record.shape);
-  const alike = hosts.filter(({ compatibility }) => compatibility === point.compatibility);
-  const placement = placeOn(alike, record.shape);
+  return placeAlike(hosts, record, point, "No host that is up can load the saved RAM.");
+}
+
+/** A host of the kind that a point is of. @param message says that there is none */
+export function placeAlike(
+  hosts: readonly Host[],
+  { shape }: SandboxRecord,
+  { compatibility }: Point,
+  message: string,
+): Placement {
+  const alike = hosts.filter((host) => host.compatibility === compatibility);
+  const placement = placeOn(alike, shape);
   if ("host" in placement || alike.some(({ live }) => live) || !hosts.some(({ live }) => live)) return placement;
-  const details = { compatibility: point.compatibility };
-  return { failure: { code: "incompatible_host", message: "No host that is up can load the saved RAM.", details } };
+  return { failure: { code: "incompatible_host", message, details: { compatibility } } };
 }
 
 export function durabilityOf(record: SandboxRecord): Durability | null {

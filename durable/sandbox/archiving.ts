@@ -161,7 +161,11 @@ export class Archiving {
   async savedFor(record: SandboxRecord, hostId: string): Promise<SavedState | null> {
     const { archive, account } = record;
     const point = pointAtRest(record) ?? archive?.points.at(-1);
-    if (!archive || !point) return null;
+    return archive && point ? this.stateOf(account, archive, point, hostId) : null;
+  }
+
+  /** The state of a point, for a host to read. */
+  async stateOf(account: string, archive: Archive, point: Point, hostId: string): Promise<SavedState> {
     const [key, ticket] = await Promise.all([
       keyOf(archive, point),
       vaultTicket(this.#env, account, archive.vault, hostId, false, TICKET_MS),

@@ -8,6 +8,7 @@ import { readBoard } from "../hosts/board-facade.ts";
 import { isSettled, type Dropped } from "./archive.ts";
 import { Archiving } from "./archiving.ts";
 import { Copies } from "./copies.ts";
+import { Differences } from "./differences.ts";
 import { Volumes } from "./volumes.ts";
 import { Detaches, type Detach } from "./detaches.ts";
 import { HostClient, type HostAddress } from "./host-client.ts";
@@ -38,6 +39,7 @@ export class Engine {
   readonly archiving: Archiving;
   readonly hosting: Hosting;
   readonly copies: Copies;
+  readonly differences: Differences;
   readonly volumes: Volumes;
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
@@ -63,6 +65,7 @@ export class Engine {
     this.archiving = new Archiving(this, env);
     this.hosting = new Hosting(this, env, this.#host);
     this.copies = new Copies(this, env, this.#host);
+    this.differences = new Differences(this.archiving, env, this.#host, () => this.record());
     this.volumes = new Volumes(this, env, this.#host);
     this.#store = SandboxStore.existing(ctx.storage);
     this.timers = new Timers(ctx.storage);

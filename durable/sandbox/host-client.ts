@@ -4,10 +4,12 @@ import { ErrorBody } from "../../sdk/contract/errors.ts";
 import { controlSecret } from "../../sdk/contract/host-secrets.ts";
 import {
   Captured,
+  DiffFound,
   hostHeaders,
   hostPaths,
   Machine,
   type CaptureMachine,
+  type DiffStates,
   type MachineVerb,
   type VolumeVerb,
 } from "../../sdk/contract/host.ts";
@@ -18,6 +20,8 @@ const LIMIT_MS = {
   boot: 180_000,
   wake: 60_000,
   capture: 120_000,
+  // Its turn may take half of that.
+  diff: 190_000,
   pause: 60_000,
   stop: 60_000,
   destroy: 60_000,
@@ -72,6 +76,14 @@ export class HostClient {
     if (!answer.ok) return answer;
     const captured = Captured.safeParse(answer.value);
     if (captured.success) return { ok: true, value: captured.data };
+    return unavailable("The host's answer is not what this edge understands.");
+  }
+
+  async diff(host: HostAddress, states: DiffStates): Promise<HostAnswer<DiffFound>> {
+    const answer = await this.#call(host, "POST", hostPaths.diffs, states, LIMIT_MS.diff);
+    if (!answer.ok) return answer;
+    const found = DiffFound.safeParse(answer.value);
+    if (found.success) return { ok: true, value: found.data };
     return unavailable("The host's answer is not what this edge understands.");
   }
 

@@ -2,7 +2,15 @@
 import { DurableObject } from "cloudflare:workers";
 import type { ArchiveStep } from "../../sdk/contract/archive.ts";
 import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
-import type { CreateSnapshot, Forks, ForkSandbox, HistoryPoint, Snapshot } from "../../sdk/contract/snapshot.ts";
+import type {
+  CreateSnapshot,
+  Diff,
+  DiffQuery,
+  Forks,
+  ForkSandbox,
+  HistoryPoint,
+  Snapshot,
+} from "../../sdk/contract/snapshot.ts";
 import type { CreateVolumeMount } from "../../sdk/contract/volume.ts";
 import {
   limits,
@@ -307,6 +315,11 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   async history({ id }: Ask): Promise<Result<{ points: HistoryPoint[] }>> {
     const found = this.#find(id);
     return found.ok ? { ok: true, points: this.#engine.copies.history(found.record) } : found;
+  }
+
+  async diff(query: DiffQuery, { id }: Ask): Promise<Result<{ diff: Diff }>> {
+    const found = this.#find(id);
+    return found.ok ? this.#engine.differences.between(found.record, query) : found;
   }
 
   async rollback(point: string, change: Change): Promise<SandboxAnswer> {

@@ -2,7 +2,7 @@
 import { env, exports } from "cloudflare:workers";
 import type { SavedState } from "../../sdk/contract/archive.ts";
 import type { ErrorCode } from "../../sdk/contract/error-codes.ts";
-import type { Heartbeat } from "../../sdk/contract/host.ts";
+import type { DiffStates, Heartbeat } from "../../sdk/contract/host.ts";
 import type { Sandbox } from "../../sdk/contract/sandbox.ts";
 import type { FakeState, Plan } from "../support/fake-host.ts";
 import { FIRST_EPOCH, hostKey } from "../../sdk/contract/host-secrets.ts";
@@ -151,6 +151,10 @@ export const fake = {
   /** Stored states that its machines were made with. */
   async arrived(label: string): Promise<(SavedState & { id: string; diskOnly: boolean })[]> {
     return (await fetch(`${hostUrl}/fake/arrived?label=${label}`)).json();
+  },
+  /** What its hosts were asked to compare with that manifest. */
+  async diffs(manifest: string): Promise<DiffStates[]> {
+    return (await fetch(`${hostUrl}/fake/diffs?label=${manifest}`)).json();
   },
   async plan(plan: Plan): Promise<void> {
     await fetch(`${hostUrl}/fake/plan`, { method: "POST", body: JSON.stringify(plan) });

@@ -13,6 +13,7 @@ import { errorBody, RouseFailure, statusOf, type ErrorCode } from "../../sdk/con
 import {
   CaptureMachine,
   CreateMachine,
+  DiffStates,
   hostHeaders,
   hostPaths,
   machineVerbs,
@@ -71,6 +72,8 @@ export class FakeHost {
   #away = new Set<string>();
   readonly #revoked: string[] = [];
   readonly #captures = new Map<string, Held>();
+  /** What was compared. Plans name the manifest of its `to` in the place of a label. */
+  readonly #diffs: DiffStates[] = [];
   /** Stored states that machines were made with. */
   readonly #arrived: (SavedState & { id: string; diskOnly: boolean })[] = [];
 
@@ -124,6 +127,12 @@ export class FakeHost {
           200,
           this.#arrived.filter(({ id }) => labelOfId(id) === label),
         );
+      case "/fake/diffs":
+        return json(
+          res,
+          200,
+          this.#diffs.filter(({ to }) => to.manifest === label),
+        );
       case "/fake/plan":
         this.#plans.push(JSON.parse((await bytesOf(req)).toString()) as Plan);
         break;
@@ -171,6 +180,16 @@ export class FakeHost {
     if (url.pathname === hostPaths.revoke) {
       this.#revoked.push(...Revoke.parse(JSON.parse((await bytesOf(req)).toString())).keyIds);
       return json(res, 200, { ok: true });
+    }
+    if (url.pathname === hostPaths.diffs) {
+      const states = DiffStates.parse(JSON.parse((await bytesOf(req)).toString()));
+      this.#diffs.push(states);
+      const at = this.#plans.findIndex(({ action, label }) => action === "diff" && label === states.to.manifest);
+      const [plan] = at === -1 ? [] : this.#plans.splice(at, 1);
+      if (plan?.drop) return void req.socket.destroy();
+      if (plan?.fail) throw new RouseFailure(plan.fail.code, plan.fail.message);
+      const made = { path: "/workspace/new", change: "added", kind: "file", sizeBefore: null, sizeAfter: 7 };
+      return json(res, 200, { data: [made], truncated: false });
     }
     const dropped = /^\/captures\/([^/]+)$/.exec(url.pathname)?.[1];
     if (dropped !== undefined) {

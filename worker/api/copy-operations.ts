@@ -3,6 +3,8 @@ import { z } from "zod";
 import { Sandbox } from "../../sdk/contract/sandbox.ts";
 import {
   CreateSnapshot,
+  Diff,
+  DiffQuery,
   ExtendSnapshot,
   Forks,
   ForkSandbox,
@@ -43,6 +45,13 @@ export const copies: readonly Omit<Operation, "work">[] = [
     summary: "States that the sandbox slept with and that are stored, the newest first.",
     query: NoQuery,
     answer: History,
+  },
+  {
+    method: "GET",
+    path: `${ID}/diff`,
+    summary: "Files that differ between two points of its history, at most 10,000; volumes are not compared.",
+    query: DiffQuery,
+    answer: Diff,
   },
   {
     method: "POST",

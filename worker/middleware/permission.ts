@@ -11,8 +11,10 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
   switch (work) {
     case "guest":
       return "use_sandboxes";
-    case "sandbox":
     case "copies":
+      // It tells what files there are, as those of the guest do.
+      return method === "GET" && !path.endsWith("/diff") ? "read" : "use_sandboxes";
+    case "sandbox":
     case "preview":
     case "volumes":
       return method === "GET" ? "read" : "use_sandboxes";

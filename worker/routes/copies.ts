@@ -4,6 +4,7 @@ import { sandboxObject } from "../../durable/sandbox/api.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import {
   CreateSnapshot,
+  DiffQuery,
   ExtendSnapshot,
   ForkSandbox,
   Rollback,
@@ -20,16 +21,18 @@ export async function copyRoute(context: Context): Promise<Response> {
   const { operation, url } = context;
   const query = readQuery(operation.query ?? SnapshotListQuery, url.searchParams);
   if (operation.path.startsWith("/v1/snapshots")) return snapshots(context, query);
-  return ofSandbox(context);
+  return ofSandbox(context, query);
 }
 
-async function ofSandbox(context: Context): Promise<Response> {
+async function ofSandbox(context: Context, query: unknown): Promise<Response> {
   const { env, caller, operation, params, request, note } = context;
   const { label, id } = await referenceOf(params[0] ?? "");
   note.sandbox = label;
   await mustSee(env, caller, label, id);
   const { account } = caller;
   const object = sandboxObject(env.SANDBOX, account, label);
+  if (operation.path.endsWith("/diff"))
+    return Response.json(okOrThrow(await object.diff(DiffQuery.parse(query), { id })).diff);
   if (operation.method === "GET") return Response.json({ data: okOrThrow(await object.history({ id })).points });
   const verb = operation.path.slice(operation.path.lastIndexOf(":") + 1);
   switch (verb) {
