@@ -7,7 +7,7 @@
 export { Rouse, Rouse as Runtime, Sandboxes } from "./client.ts";
 export type { ListFilter, Me, RouseOptions, StopAllResult, UsageOptions } from "./client.ts";
 export { Sandbox } from "./sandbox.ts";
-export type { CreateInput, DeleteOptions, SettleOptions, WithClient } from "./sandbox.ts";
+export type { CreateInput, DeleteOptions, DiffOptions, SettleOptions, WithClient } from "./sandbox.ts";
 export type { ForkOptions } from "./forks.ts";
 export { Snapshots } from "./snapshots.ts";
 export type { SnapshotFilter, SnapshotOptions } from "./snapshots.ts";
@@ -98,7 +98,15 @@ export type {
   StopReason,
   UpdateSandbox,
 } from "../contract/sandbox.ts";
-export type { HistoryPoint, Snapshot, SnapshotMode, SnapshotState, UpdateSnapshot } from "../contract/snapshot.ts";
+export type {
+  Diff,
+  DiffEntry,
+  HistoryPoint,
+  Snapshot,
+  SnapshotMode,
+  SnapshotState,
+  UpdateSnapshot,
+} from "../contract/snapshot.ts";
 export type {
   Attachment,
   AttachmentState,

@@ -8,8 +8,8 @@ import type {
   SandboxState,
   UpdateSandbox,
 } from "../contract/sandbox.ts";
-import { History } from "../contract/snapshot.ts";
-import type { HistoryPoint, Snapshot } from "../contract/snapshot.ts";
+import { Diff as DiffSchema, History } from "../contract/snapshot.ts";
+import type { Diff, DiffQuery, HistoryPoint, Snapshot } from "../contract/snapshot.ts";
 import type { Attachment, VolumeMode, VolumeMount } from "../contract/volume.ts";
 import { Rouse } from "./client.ts";
 import type { ListFilter } from "./client.ts";
@@ -55,6 +55,9 @@ export interface DeleteOptions extends RequestOptions {
   /** Seconds in which the deletion can be taken back, at most 604 800 (7 days); 0 unless given. */
   graceSeconds?: number | undefined;
 }
+
+/** Points to compare, such as `p3`. */
+export type DiffOptions = RequestOptions & DiffQuery;
 
 /**
  * A Linux machine with a name, which sleeps with its RAM and wakes on the first request.
@@ -353,6 +356,20 @@ export class Sandbox {
    */
   async history(options: RequestOptions = {}): Promise<HistoryPoint[]> {
     return parseAnswer(History, await this.#remote.get("/history", options)).data;
+  }
+
+  /**
+   * Files that differ between two points of its {@link Sandbox.history}, sorted by path: at most 10,000, then it is
+   * `truncated`. The sandbox is left alone: it runs or sleeps on. Volumes are not compared, nor is `/tmp`.
+   * @param options `to`: the newest point that is stored unless given. `from`: the one before `to` unless given.
+   * @throws NotFoundError `point_not_found`
+   * @throws ConflictError `no_capacity`: no host has room now; `incompatible_host`
+   *
+   * @example
+   * const { data } = await sandbox.diff({ from: "p3" });
+   */
+  async diff({ from, to, ...options }: DiffOptions = {}): Promise<Diff> {
+    return parseAnswer(DiffSchema, await this.#remote.get("/diff", { query: { from, to }, ...options }));
   }
 
   /**

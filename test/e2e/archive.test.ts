@@ -153,6 +153,21 @@ describe("a saved state", () => {
     expect(snapshot).toMatchObject({ state: "ready", backedUp: true });
     expect(await count(sandbox)).toBe(second + 1);
 
+    // The history tells the files of two states apart, and the sandbox sleeps on.
+    await sandbox.exec("cd /workspace && echo 1 > kept && echo 1 > changed && mkdir sub && echo 1 > sub/gone");
+    await asleep(sandbox);
+    await sandbox.exec("cd /workspace && echo 22 > changed && rm sub/gone && ln -s kept link");
+    await asleep(sandbox);
+    const diff = await sandbox.diff();
+    expect(diff.truncated).toBe(false);
+    const changes = diff.data.filter(({ path }) => path.startsWith("/workspace"));
+    expect(changes.map((one) => Object.values(one).join(" "))).toEqual([
+      "/workspace/changed modified file 2 3",
+      "/workspace/link added symlink  ",
+      "/workspace/sub/gone removed file 2 ",
+    ]);
+    expect((await sandbox.refresh()).state).toBe("paused");
+
     await sandbox.rollback(point);
     expect(await count(sandbox)).toBe(first + 1);
 

@@ -3,7 +3,14 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Durability } from "../../sdk/contract/sandbox.ts";
 import { sizeOf } from "../../sdk/cli/output.ts";
 import { CliBench } from "./cli-bench.ts";
-import { SNAPSHOT, SNAPSHOT_ID, durabilityAnswer, pointAnswer, snapshotAnswer } from "./snapshot-answers.ts";
+import {
+  SNAPSHOT,
+  SNAPSHOT_ID,
+  diffAnswer,
+  durabilityAnswer,
+  pointAnswer,
+  snapshotAnswer,
+} from "./snapshot-answers.ts";
 import { SANDBOX, sandboxInfo, type WireServer } from "./wire-server.ts";
 
 let bench: CliBench;
@@ -109,6 +116,31 @@ test("history lists points, and rollback goes back to one", async () => {
   expect(server.of(`POST ${SANDBOX}:rollback`)[0]?.json()).toEqual({ point: "p-6" });
   server.on(`POST ${SANDBOX}:rollback`, (_request, reply) => reply.error("point_not_found"));
   expect((await rouse(["rollback", "demo", "p-1"])).code).toBe(3);
+});
+
+test("diff lists files that differ, and no name of one steers the terminal", async () => {
+  const answers = [diffAnswer({ data: [] }), diffAnswer(), diffAnswer({ truncated: true }), diffAnswer()];
+  server.on(`GET ${SANDBOX}/diff`, (_request, reply, count) => reply.json(answers[count]));
+  expect((await rouse(["diff", "demo"])).stdout).toBe("demo: no file differs between p6 and p7\n");
+  const { stdout } = await rouse(["diff", "demo", "p6"]);
+  expect(stdout.trimEnd().split("\n")).toEqual([
+    "CHANGE    SIZE            PATH",
+    "added     10 B            /workspace/a\\u001b[2J",
+    "modified  1.0 KiB -> 0 B  /workspace/b",
+    "removed   3 B             /workspace/c",
+    "added     directory       /workspace/d",
+    "modified  5 B -> -        /workspace/e",
+  ]);
+  expect((await rouse(["diff", "demo", "p6", "p7"])).stderr).toBe("There are more than these 5.\n");
+  expect(JSON.parse((await rouse(["diff", "demo", "--json"])).stdout)).toEqual(diffAnswer());
+  expect(server.of(`GET ${SANDBOX}/diff`).map(({ query }) => String(query))).toEqual([
+    "",
+    "from=p6",
+    "from=p6&to=p7",
+    "",
+  ]);
+  server.on(`GET ${SANDBOX}/diff`, (_request, reply) => reply.error("point_not_found"));
+  expect((await rouse(["diff", "demo", "p1"])).code).toBe(3);
 });
 
 test("create starts from a snapshot, and says how many states are kept", async () => {

@@ -1,6 +1,6 @@
 /** Snapshots, history and durability as the API shows them. */
 import type { Durability } from "../../sdk/contract/sandbox.ts";
-import type { HistoryPoint, Snapshot } from "../../sdk/contract/snapshot.ts";
+import type { Diff, HistoryPoint, Snapshot } from "../../sdk/contract/snapshot.ts";
 
 export const SNAPSHOT_ID = "snap-0123456789abcdefghij";
 /** Path of the snapshot of {@link snapshotAnswer}. */
@@ -61,6 +61,22 @@ export function pointAnswer(changes: Partial<HistoryPoint> = {}): HistoryPoint {
     durableAt: "2031-01-02T03:05:02.000Z",
     storedBytes: 52_428_800,
     current: true,
+    ...changes,
+  };
+}
+
+export function diffAnswer(changes: Partial<Diff> = {}): Diff {
+  return {
+    from: "p6",
+    to: "p7",
+    data: [
+      { path: "/workspace/a\u001b[2J", change: "added", kind: "file", sizeBefore: null, sizeAfter: 10 },
+      { path: "/workspace/b", change: "modified", kind: "file", sizeBefore: 1024, sizeAfter: 0 },
+      { path: "/workspace/c", change: "removed", kind: "file", sizeBefore: 3, sizeAfter: null },
+      { path: "/workspace/d", change: "added", kind: "directory", sizeBefore: null, sizeAfter: null },
+      { path: "/workspace/e", change: "modified", kind: "symlink", sizeBefore: 5, sizeAfter: null },
+    ],
+    truncated: false,
     ...changes,
   };
 }

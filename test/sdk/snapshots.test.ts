@@ -1,7 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { NotFoundError, Rouse, ServiceUnavailableError } from "../../sdk/src/index.ts";
 import type { Sandbox } from "../../sdk/src/index.ts";
-import { SNAPSHOT, SNAPSHOT_ID, durabilityAnswer, pointAnswer, snapshotAnswer } from "./snapshot-answers.ts";
+import {
+  SNAPSHOT,
+  SNAPSHOT_ID,
+  diffAnswer,
+  durabilityAnswer,
+  pointAnswer,
+  snapshotAnswer,
+} from "./snapshot-answers.ts";
 import { SANDBOX, TEST_KEY, WireServer, sandboxInfo } from "./wire-server.ts";
 
 const CAPTURE = `POST ${SANDBOX}:snapshot`;
@@ -247,6 +254,17 @@ test("a sandbox goes back to a point of its history, and the handle shows it", a
   expect(sent?.headers["idempotency-key"]).toEqual(expect.any(String));
   server.on(`POST ${SANDBOX}:rollback`, (_request, reply) => reply.error("point_not_found"));
   await expect(sandbox.rollback("p-1")).rejects.toMatchObject({ code: "point_not_found", status: 404 });
+});
+
+test("points of a sandbox's history are compared", async () => {
+  server.on(`GET ${SANDBOX}/diff`, (_request, reply) => reply.json(diffAnswer()));
+  expect(await sandbox.diff({ from: "p6", to: "p7" })).toEqual(diffAnswer());
+  await sandbox.diff();
+  expect(server.of(`GET ${SANDBOX}/diff`).map(({ query }) => String(query))).toEqual(["from=p6&to=p7", ""]);
+  // Trying again would take as long, and end the same.
+  server.on(`GET ${SANDBOX}/diff`, (_request, reply) => reply.error("unavailable"));
+  await expect(sandbox.diff()).rejects.toMatchObject({ code: "unavailable", retryable: false });
+  expect(server.of(`GET ${SANDBOX}/diff`)).toHaveLength(3);
 });
 
 test("a saved state that is damaged is said to be at once", async () => {

@@ -4,6 +4,7 @@ import { account } from "./account.ts";
 import { cost } from "./cost.ts";
 import { cp } from "./cp.ts";
 import { create } from "./create.ts";
+import { diff } from "./diff.ts";
 import { doctor } from "./doctor.ts";
 import { extend } from "./extend.ts";
 import { exec } from "./exec.ts";
@@ -56,6 +57,7 @@ export const commands: readonly Command[] = [
   volume,
   fork,
   history,
+  diff,
   rollback,
   rm,
   undelete,
