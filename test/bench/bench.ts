@@ -72,8 +72,6 @@ const stateDir = await mkdtemp(join(tmpdir(), "rouse-bench-"));
 // States stay on the host here: what leaves it is measured by itself.
 const env = { ROUSE_ARCHIVE_SECONDS: "off" };
 const system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, env });
-const localWakes: number[] = [];
-const barePauses: number[] = [];
 const rouse = new Rouse({ apiKey: system.apiKey, baseUrl: system.url });
 const edgePort = Number(new URL(system.url).port);
 const repeat = (n: number) => Array.from({ length: n }, (_, i) => i);
@@ -93,6 +91,7 @@ try {
   await sandbox.pause();
   await settle(sandbox, "local");
   const floor = new Floor(await filesOf(sandbox, "floor"));
+  const storedFloor = new Floor(await filesOf(sandbox, "stored"));
 
   // Floor and product take turns, so that a busy minute of the machine falls on both.
   const own = { pause: [], local: [], prestarted: [], resident: [], wakeAck: [] } as Record<string, number[]>;
@@ -148,21 +147,20 @@ try {
   put("qemu_loadvm_first_byte", "ms", savevm.load, bare["local"] ?? []);
 
   if (ALL) await awake(sandbox, floor, at(bare["local"] ?? [], 0.5));
-  localWakes.push(...(bare["local"] ?? []));
-  barePauses.push(...(bare["pause"] ?? []));
+  // The other parts' processes would be in the way.
+  await system.stop();
+  const stored = await measureStorage(storedFloor, Math.min(RUNS, 10));
+  put("pause_durable", "ms", stored.durable, null);
+  put("wake_compact_first_byte", "ms", stored.compact, stored.bareWake);
+  put("wake_cold_first_byte", "ms", stored.cold, stored.bareWake);
+  put("wake_elsewhere_first_byte", "ms", stored.elsewhere, stored.bareWake);
+  put("snapshot_frozen", "ms", stored.frozen, stored.barePause);
+  put("snapshot_ready", "ms", stored.snapshot, null);
+  put("fork_first_byte", "ms", stored.fork, stored.bareWake);
 } finally {
   await system.stop();
   await rm(stateDir, { recursive: true, force: true });
 }
-
-const stored = await measureStorage(Math.min(RUNS, 10));
-put("pause_durable", "ms", stored.durable, null);
-put("wake_compact_first_byte", "ms", stored.compact, localWakes);
-put("wake_cold_first_byte", "ms", stored.cold, localWakes);
-put("wake_elsewhere_first_byte", "ms", stored.elsewhere, localWakes);
-put("snapshot_frozen", "ms", stored.frozen, barePauses);
-put("snapshot_ready", "ms", stored.snapshot, null);
-put("fork_first_byte", "ms", stored.fork, localWakes);
 
 const machine = `${cpus().length} x ${cpus()[0]?.model ?? "CPU"}, ${Math.round(totalmem() / 2 ** 30)} GiB`;
 const result = { machine, accelerator: system.accelerator, rows };

@@ -10,7 +10,7 @@ import { count, startCounter } from "../../backend-pool/local/story/counter.ts";
 import { controlSecret } from "../../sdk/contract/host-secrets.ts";
 import { hostPaths, Machine, type SleepDepth } from "../../sdk/contract/host.ts";
 import { HOST_SILENT_MS } from "../../durable/hosts/placement.ts";
-import { timed } from "./floor.ts";
+import { timed, type Floor } from "./floor.ts";
 
 export interface StorageTimes {
   /** Pause acknowledged until it is durable. */
@@ -24,22 +24,25 @@ export interface StorageTimes {
   readonly snapshot: number[];
   /** `:fork` asked until the fork served. */
   readonly fork: number[];
+  /** The floor, in turns with all of it. */
+  readonly bareWake: number[];
+  readonly barePause: number[];
 }
 
 /** Milliseconds, in a system of its own. */
-export async function measureStorage(runs: number): Promise<StorageTimes> {
+export async function measureStorage(floor: Floor, runs: number): Promise<StorageTimes> {
   const stateDir = await mkdtemp(join(tmpdir(), "rouse-bench-"));
   const env = { ROUSE_ARCHIVE_SECONDS: "0" };
   const system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, hosts: 2, env });
   try {
-    return await measure(system, stateDir, runs);
+    return await measure(system, stateDir, floor, runs);
   } finally {
     await system.stop();
     await rm(stateDir, { recursive: true, force: true });
   }
 }
 
-async function measure(system: System, stateDir: string, runs: number): Promise<StorageTimes> {
+async function measure(system: System, stateDir: string, floor: Floor, runs: number): Promise<StorageTimes> {
   const rouse = new Rouse({ apiKey: system.apiKey, baseUrl: system.url });
   // All but the last row is about one host.
   await rouse.drainHost("local-2");
@@ -49,7 +52,16 @@ async function measure(system: System, stateDir: string, runs: number): Promise<
   await sandbox.pause();
   await sandbox.waitUntilDurable({ timeoutMs: 600_000 });
   await count(sandbox);
-  const times: StorageTimes = { durable: [], compact: [], cold: [], elsewhere: [], frozen: [], snapshot: [], fork: [] };
+  const times: StorageTimes = {
+    ...{ durable: [], compact: [], cold: [], elsewhere: [], frozen: [], snapshot: [], fork: [] },
+    ...{ bareWake: [], barePause: [] },
+  };
+  const bare = async (): Promise<void> => {
+    times.bareWake.push((await floor.start()) + (await floor.wake()));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    times.barePause.push(await floor.pause());
+    await floor.end();
+  };
   for (let n = 0; n < runs; n++) {
     for (const depth of ["compact", "cold"] as const) {
       await sandbox.pause();
@@ -57,6 +69,7 @@ async function measure(system: System, stateDir: string, runs: number): Promise<
       await settle(system, sandbox, depth);
       // Spares that were taken are made anew in the background.
       await new Promise((resolve) => setTimeout(resolve, 2000));
+      await bare();
       times[depth].push(await timed(() => count(sandbox)));
     }
     times.snapshot.push(
@@ -85,6 +98,7 @@ async function measure(system: System, stateDir: string, runs: number): Promise<
     await rouse.drainHost(from);
     // A host that has just put a sandbox to sleep is asked without a look at the board.
     await new Promise((resolve) => setTimeout(resolve, HOST_SILENT_MS + 2000));
+    await bare();
     times.elsewhere.push(await timed(() => count(sandbox)));
     if (!(await exists(join(dirs[to], sandbox.id, "ram")))) throw new Error("it woke on the host that drains");
   }
