@@ -145,15 +145,17 @@ export class Copies {
   /** States that are stored, the newest first. */
   history(record: SandboxRecord): HistoryPoint[] {
     const current = pointAtRest(record);
-    return ownPoints(record).toReversed().map((point) => ({
-      point: pointName(point),
-      generation: point.generation,
-      mode: point.diskOnly ? "disk" : "memory",
-      savedAt: iso(point.localAt),
-      durableAt: isoOrNull(point.durableAt),
-      storedBytes: point.storedBytes,
-      current: point === current,
-    }));
+    return ownPoints(record)
+      .toReversed()
+      .map((point) => ({
+        point: pointName(point),
+        generation: point.generation,
+        mode: point.diskOnly ? "disk" : "memory",
+        savedAt: iso(point.localAt),
+        durableAt: isoOrNull(point.durableAt),
+        storedBytes: point.storedBytes,
+        current: point === current,
+      }));
   }
 
   /** Make the sandbox what it was. It rests then; whoever asked for it while it ran has it woken. */

@@ -24,6 +24,7 @@ def files(n):
             f.flush()
             os.fsync(f.fileno())
         os.rename(part, f"{root}/file{n}-{i % 4}")
+        time.sleep(0.1)
 def rows():
     db = sqlite3.connect(f"{root}/rows.db", timeout=60)
     db.execute("pragma journal_mode=wal")
@@ -33,6 +34,7 @@ def rows():
             for _ in range(20):
                 db.execute("insert into rows (body) values (randomblob(400))")
             db.execute("delete from rows where n < (select max(n) from rows) - 4000")
+        time.sleep(0.05)
 def commits():
     repo = f"{root}/repo"
     git = lambda *a: subprocess.run(["git", "-C", repo, "-c", "user.name=n", "-c", "user.email=e@x", *a], capture_output=True)
@@ -45,8 +47,8 @@ def commits():
             f.write(os.urandom(2000).hex())
         git("add", "-A")
         git("commit", "-qm", f"{i}")
-        time.sleep(0.2)
-for target, args in [(files, (n,)) for n in range(4)] + [(rows, ()), (commits, ())]:
+        time.sleep(0.5)
+for target, args in [(files, (n,)) for n in range(3)] + [(rows, ()), (commits, ())]:
     threading.Thread(target=target, args=args, daemon=True).start()
 while True:
     time.sleep(60)
