@@ -60,7 +60,7 @@ export async function buildImage(recipe: Recipe, cacheDir: string, progress: Pro
 }
 
 /** Where the image of a recipe is, or would be. */
-export async function imageDir(recipe: Recipe, cacheDir: string): Promise<{ key: string; dir: string }> {
+async function imageDir(recipe: Recipe, cacheDir: string): Promise<{ key: string; dir: string }> {
   const native = await Promise.all([...INIT, RAM_COPY].map((path) => readFile(path)));
   const key = contentKey(recipe, ...native, process.version, "layout 2");
   return { key, dir: join(cacheDir, "base", `${recipe.name}-${key}`) };

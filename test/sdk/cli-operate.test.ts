@@ -30,6 +30,7 @@ const HOST = {
   freeDiskMiB: 102_400,
   running: 3,
   paused: 40,
+  unstored: 2,
   lastSeenAt: new Date().toISOString(),
   live: true,
   draining: false,
@@ -56,7 +57,7 @@ test("host lists, drains, takes back and forgets", async () => {
     )
     .on("DELETE /v1/hosts/h-2", (_request, reply) => reply.json({ hostId: "h-2", removed: true }));
   const rows = (await rouse(["host", "ls"])).stdout.trimEnd().split("\n");
-  expect(rows[1]).toMatch(/^h-1 +live +kvm +3 +40 +32\.0 GiB +100\.0 GiB/);
+  expect(rows[1]).toMatch(/^h-1 +live +kvm +3 +40 +2 +32\.0 GiB +100\.0 GiB/);
   expect(rows[2]).toMatch(/^h-2 +silent/);
   expect((await rouse(["host", "drain", "h-1"])).stdout).toBe("h-1: live, draining\n");
   expect((await rouse(["host", "undrain", "h-1"])).stdout).toBe("h-1: live\n");

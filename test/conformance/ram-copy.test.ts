@@ -4,15 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { defaultHome } from "../../backend-pool/config.ts";
-import { imageDir } from "../../backend-pool/images/build.ts";
+import { buildImage } from "../../backend-pool/images/build.ts";
 import { defaultRecipe } from "../../backend-pool/images/recipe.ts";
 import { RamCopy } from "../../backend-pool/machine/qemu/ram-copy.ts";
-import { exists } from "../../backend-pool/paths.ts";
 import { run } from "../../backend-pool/process.ts";
+import { lineProgress } from "../../backend-pool/progress.ts";
 
 const PAGE = 4096;
-const program = join((await imageDir(defaultRecipe, join(defaultHome(), "images"))).dir, "ram-copy");
-const isThere = await exists(program);
 
 /** A generator of numbers in [0, 1) that a seed repeats. */
 function random(seed: number): () => number {
@@ -23,9 +21,13 @@ function random(seed: number): () => number {
   };
 }
 
-describe.skipIf(!isThere)("the helper that copies RAM (skipped: the image was never built here)", () => {
+describe("the helper that copies RAM", () => {
   let dir: string;
+  let program: string;
   beforeAll(async () => {
+    const { ramCopy } = await buildImage(defaultRecipe, join(defaultHome(), "images"), lineProgress);
+    if (!ramCopy) throw new Error("the image has no helper");
+    program = ramCopy;
     dir = await mkdtemp(join(tmpdir(), "rouse-ram-copy-"));
   });
   afterAll(() => rm(dir, { recursive: true, force: true }));
