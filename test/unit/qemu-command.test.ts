@@ -1,5 +1,5 @@
 import { describe, it } from "vitest";
-import { qemuArguments } from "../../backend-pool/machine/qemu/command.ts";
+import { compatibilityOf, qemuArguments } from "../../backend-pool/machine/qemu/command.ts";
 import { shapeOf } from "../../backend-pool/shape.ts";
 
 const files = { ram: "/s/a,b/ram", disk: "/s/a,b/disk", qmp: "/r/q", wire: "/r/w", kernel: "/i/k", initrd: "/i/i" };
@@ -17,6 +17,13 @@ describe("QEMU's arguments", () => {
     expect(args[args.indexOf("-cpu") + 1]).toBe("Nehalem");
     const kvm = qemuArguments(shapeOf({}), { kind: "kvm", reason: "" }, files, false);
     expect(kvm[kvm.indexOf("-cpu") + 1]).toBe("Nehalem");
+  });
+
+  it("make hosts of one kind, but for versions of QEMU that refuse states of earlier ones", ({ expect }) => {
+    const kind = (version: string) => compatibilityOf({ kind: "tcg", reason: "" }, version);
+    expect(kind("7.2.22")).toBe(kind("10.0.13"));
+    expect(kind("11.1.3")).not.toBe(kind("10.0.13"));
+    expect(kind("unknown")).toBe(kind("10.0.13"));
   });
 
   it("differ between a boot and a wake only in waiting for a state", ({ expect }) => {

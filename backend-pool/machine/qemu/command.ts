@@ -13,6 +13,15 @@ export interface Accelerator {
 /** One CPU model for the whole pool: `host` and `max` differ between machines and can't move. */
 export const CPU_MODEL = "Nehalem";
 
+/** From this on QEMU refuses virtual queues of states that earlier ones saved ("vring.num exceeds allocated max"). */
+const STRICT_QEMU = 11;
+
+/** Hosts that say the same of themselves load each other's states. */
+export function compatibilityOf({ kind }: Accelerator, qemuVersion: string): string {
+  const isStrict = Number.parseInt(qemuVersion, 10) >= STRICT_QEMU;
+  return `${MACHINE_TYPE}/${CPU_MODEL}/${kind}${isStrict ? `/qemu-${STRICT_QEMU}` : ""}`;
+}
+
 /** Translation buffer of software emulation, MiB; it is memory that no file backs. */
 const TCG_BUFFER_MIB = 128;
 

@@ -15,7 +15,7 @@ import { exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import type { Progress } from "../../progress.ts";
 import { agentFacts, warmUpAgent } from "../agent-client.ts";
-import { CPU_MODEL, MACHINE_TYPE, qemuArguments, SLOTS, SLOTS_BEFORE, type Accelerator } from "./command.ts";
+import { qemuArguments, SLOTS, SLOTS_BEFORE, type Accelerator } from "./command.ts";
 import { Vm, type VmPaths } from "./vm.ts";
 
 export const RAM = "ram";
@@ -56,12 +56,15 @@ export class Golden {
   readonly #options: GoldenOptions;
   readonly #image: Image;
   readonly #accelerator: Accelerator;
+  readonly #compatibility: string;
   readonly #making = new Map<string, Promise<string>>();
   readonly #refilling = new Map<string, Promise<void>>();
   readonly #states = new Map<string, GoldenState>();
   #closed = false;
 
-  constructor(image: Image, accelerator: Accelerator, options: GoldenOptions) {
+  /** @param compatibility only processes that say the same load what is made here */
+  constructor(image: Image, accelerator: Accelerator, compatibility: string, options: GoldenOptions) {
+    this.#compatibility = compatibility;
     this.#image = image;
     this.#accelerator = accelerator;
     this.#options = options;
@@ -148,7 +151,7 @@ export class Golden {
 
   #key(shape: Shape): string {
     // A state loads only where all of this is the same.
-    return contentKey(this.#image.bootKey, shape, MACHINE_TYPE, CPU_MODEL, this.#accelerator.kind, "arguments 3");
+    return contentKey(this.#image.bootKey, shape, this.#compatibility, "arguments 3");
   }
 
   #spareDir(golden: string): string {
