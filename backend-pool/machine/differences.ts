@@ -90,7 +90,7 @@ export class Differences {
     return new RouseFailure("internal_error", `The points were not compared: ${textOf(fault)}`, { cause: fault });
   }
 
-  async #compare({ shape, from, to }: DiffStates, signal: AbortSignal): Promise<DiffFound> {
+  async #compare({ shape, from, to, path }: DiffStates, signal: AbortSignal): Promise<DiffFound> {
     const { driver, files } = this.#options;
     const id = newSandboxId("diff");
     const scratch = files.scratchDir(id);
@@ -109,7 +109,7 @@ export class Differences {
       signal.throwIfAborted();
       await all([driver.mountDisk(id, 1, disks.from, MOUNTS.from), driver.mountDisk(id, 2, disks.to, MOUNTS.to)]);
       signal.throwIfAborted();
-      return await this.#read(id, signal);
+      return await this.#read(id, path ?? "", signal);
     } finally {
       signal.removeEventListener("abort", halt);
       // The machine first: it has the disks open.
@@ -140,13 +140,13 @@ export class Differences {
     ).ready;
   }
 
-  async #read(id: string, signal: AbortSignal): Promise<DiffFound> {
+  async #read(id: string, folder: string, signal: AbortSignal): Promise<DiffFound> {
     const agent = await this.#options.driver.endpoint(id, AGENT_PORT);
     // By root: both trees have folders that are nobody else's.
-    const command = { argv: ["sudo", "-n", "bash", "-s"], stdin: SCRIPT, timeoutMs: LIMIT_MS };
+    const command = { argv: ["sudo", "-n", "bash", "-s", "--", folder], stdin: SCRIPT, timeoutMs: LIMIT_MS };
     const { exitCode, stderr } = await agentExec(agent, command, signal);
     if (exitCode !== 0) throw unreadable(stderr.trim().slice(-300));
-    return entriesOf(await agentFile(agent, RESULT, RESULT_BYTES, READ_LIMIT_MS, signal));
+    return entriesOf(await agentFile(agent, RESULT, RESULT_BYTES, READ_LIMIT_MS, signal), folder);
   }
 }
 

@@ -17,13 +17,16 @@ const SKIPPED = ["dev", "lost+found", "proc", "run", "sys", "tmp"];
 /**
  * Lists both trees at once, sorted, and keeps the records that only one has: `path//facts`, those of the second behind
  * a `/`, each ended by a NUL. A path is relative and has no `//`. Of a folder neither times nor size count: they change
- * with what is in it.
+ * with what is in it. The first argument is the folder to look at, or empty.
  */
 export const SCRIPT = `
 set -o pipefail
 export LC_ALL=C
+folder=$1
 list() {
-  find "$1" -mindepth 1 -xdev \\( ${SKIPPED.map((name) => `-path "$1/${name}"`).join(" -o ")} \\) -prune -o \\
+  : >"$2"
+  [ -d "$1$folder" ] || return 0
+  find "$1$folder" -mindepth 1 -xdev \\( ${SKIPPED.map((name) => `-path "$1/${name}"`).join(" -o ")} \\) -prune -o \\
     \\( -type d -printf '%P//d %m %U %G\\0' -o -printf '%P//%y %m %U %G %s %T@ %C@ %l\\0' \\) | sort -z >"$2"
 }
 cd /tmp || exit 1
@@ -44,8 +47,8 @@ interface Side {
 
 const kinds: Readonly<Record<string, DiffEntry["kind"]>> = { f: "file", d: "directory", l: "symlink" };
 
-/** What the script's result says, sorted by path. Nothing in it is trusted to be as the script writes it. */
-export function entriesOf(result: Buffer): DiffFound {
+/** What the script's result says of that folder, sorted by path. Nothing in it is trusted to be as the script writes it. */
+export function entriesOf(result: Buffer, folder = ""): DiffFound {
   const sides = new Map<string, { from?: Side; to?: Side }>();
   // Bytes stay what they are until they are compared.
   const records = result.toString("latin1").split("\0");
@@ -64,13 +67,13 @@ export function entriesOf(result: Buffer): DiffFound {
   // The other side of the last one may have been cut off.
   if (isCut) found.pop();
   found.sort(([a], [b]) => (a < b ? -1 : 1));
-  const data = found.slice(0, DIFF_ENTRIES_MAX).map(([path, both]) => entry(path, both));
+  const data = found.slice(0, DIFF_ENTRIES_MAX).map(([path, both]) => entry(folder, path, both));
   return { data, truncated: isCut || found.length > DIFF_ENTRIES_MAX };
 }
 
-function entry(path: string, { from, to }: { from?: Side; to?: Side }): DiffEntry {
+function entry(folder: string, path: string, { from, to }: { from?: Side; to?: Side }): DiffEntry {
   return {
-    path: `/${Buffer.from(path, "latin1").toString()}`,
+    path: `${folder}/${Buffer.from(path, "latin1").toString()}`,
     change: !from ? "added" : !to ? "removed" : "modified",
     kind: (to ?? from)?.kind ?? "other",
     sizeBefore: from?.size ?? null,

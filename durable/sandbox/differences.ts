@@ -45,7 +45,9 @@ export class Differences {
       if ("failure" in placement) return { ok: false, failure: refusal ?? placement.failure };
       const { hostId, url, session } = placement.host;
       const began = Date.now();
-      const answer = await this.#host.diff({ id: hostId, url, session }, await this.#states(record, pair, hostId));
+      const states = await this.#states(record, pair, hostId);
+      const asked = query.path === undefined ? states : { ...states, path: query.path };
+      const answer = await this.#host.diff({ id: hostId, url, session }, asked);
       if (answer.ok) return { ok: true, diff: { ...names, ...answer.value } };
       refusal = answer.failure;
       const isAway = !answer.reached && Date.now() - began < HOST_SILENT_MS;

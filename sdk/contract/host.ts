@@ -5,7 +5,7 @@ import { SavedState } from "./archive.ts";
 import { HostSecrets } from "./host-secrets.ts";
 import { Env, StopReason } from "./sandbox.ts";
 import { AttachmentId, BackupId, Generation, SandboxId, SnapshotId } from "./names.ts";
-import { Diff } from "./snapshot.ts";
+import { Diff, DiffPath } from "./snapshot.ts";
 import { VolumeMode, volumeLimits, VolumePath } from "./volume.ts";
 
 /** Headers between edge and host; inbound ones of these names are dropped at the edge. */
@@ -142,6 +142,7 @@ export const DiffStates = z.object({
   shape: Shape,
   from: SavedState,
   to: SavedState,
+  path: DiffPath.optional(),
 });
 export type DiffStates = z.infer<typeof DiffStates>;
 

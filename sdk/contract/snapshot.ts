@@ -156,12 +156,20 @@ export type Rollback = z.infer<typeof Rollback>;
 /** Most entries of a diff. */
 export const DIFF_ENTRIES_MAX = 10_000;
 
+/** A folder whose files are compared: absolute, without a slash at its end. */
+export const DiffPath = z
+  .string()
+  .max(1024)
+  .regex(/^(\/(?!\.{1,2}(\/|$))[^/\0]+)+$/, "an absolute path without . and .., and without a slash at its end");
+
 /** Query of `GET /v1/sandboxes/{id}/diff`. */
 export const DiffQuery = z.strictObject({
   /** The point before `to` unless given. */
   from: z.string().min(1).max(64).optional(),
   /** The newest point that is stored unless given. */
   to: z.string().min(1).max(64).optional(),
+  /** Only what is in that folder; the whole disk unless given, which takes much longer. */
+  path: DiffPath.optional(),
 });
 export type DiffQuery = z.infer<typeof DiffQuery>;
 

@@ -33,6 +33,7 @@ it("are added, removed or modified, with sizes of files alone, sorted by path", 
     ["/was file", "modified", "directory", 3, null],
   ]);
   expect(entriesOf(list())).toEqual({ data: [], truncated: false });
+  expect(entriesOf(list(file("/b")), "/a folder").data.map(({ path }) => path)).toEqual(["/a folder/b"]);
 });
 
 it("with names of any bytes are told apart, and shown as text", () => {

@@ -10,12 +10,12 @@ export const diff: Command = {
     "TO is the newest state that is stored unless given, and FROM the one before it. The sandbox runs or sleeps on. " +
     "Volumes and /tmp are not compared. rouse history NAME lists the states.",
   words: [1, 3],
-  options: {},
+  options: { path: { type: "string", value: "FOLDER", help: "Only what is in that folder" } },
   async run({ args, out, sandbox }) {
     const [which = "", from, to] = args.positionals;
     const target = await sandbox(which);
     out.progress(`Comparing states of ${which}...`);
-    const found = await target.diff({ from, to });
+    const found = await target.diff({ from, to, path: args.text("path") });
     const rows = found.data.map((one) => [one.change, sizes(one), printable(one.path)]);
     const none = `${which}: no file differs between ${found.from} and ${found.to}`;
     out.result(rows.length === 0 ? none : table(["CHANGE", "SIZE", "PATH"], rows), found);
