@@ -136,6 +136,7 @@ export const volumes: readonly Point[] = [
       await write(witness, "one");
       stage.note(`${await stage.killMachine(witness)} processes of the machine killed`);
       witness.crash = "yes";
+      await stage.until("its end is known", async () => (await witness.patient.refresh()).state === "stopped");
       await stage.revived(witness.label);
       await attached(stage, witness, volume);
       await read(stage, witness, "one");
