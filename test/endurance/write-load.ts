@@ -122,6 +122,10 @@ export const writeLoad: Part = async (course) => {
   const pauses = course.cycles ?? 100;
   const copies = Math.ceil(pauses / 5);
   const plain = await rouse.sandboxes.create({ name: "plain", idlePauseSeconds: 0 });
+  // The golden image leaves its host once, and not under this load.
+  await plain.pause();
+  await plain.waitUntilDurable({ timeoutMs: 900_000 });
+  await plain.wake();
   const volume = await rouse.volumes.create({ sizeMiB: 1024 });
   const mounts = [{ volumeId: volume.id, path: "/data" }];
   const other = await rouse.sandboxes.create({ name: "other", idlePauseSeconds: 0, volumes: mounts });
