@@ -99,10 +99,9 @@ export class Archiving {
 
   async #commit(record: SandboxRecord, step: Step<"commit">): Promise<Result<{ answer: ArchiveStored }>> {
     const { archive } = record;
-    if (!archive?.points.some(({ manifest }) => manifest === step.manifest))
-      return refuse("conflict", "Another state has been stored since.");
-    const pairs = archive.points.find(({ manifest }) => manifest === step.manifest)?.volumes ?? [];
-    const shared = await this.#shareVolumes(record, pairs);
+    const point = archive?.points.find(({ manifest }) => manifest === step.manifest);
+    if (!archive || !point) return refuse("conflict", "Another state has been stored since.");
+    const shared = await this.#shareVolumes(record, point.volumes ?? []);
     if (!shared.ok) return shared;
     const vault = this.#vault(record, archive);
     const answer = await vault.commit(record.id, step.manifest);

@@ -19,13 +19,11 @@ import { sandboxObject } from "./api.ts";
 import { keyOf, newArchive, ownPoints, pointAtRest, pointName, type Archive, type Point } from "./archive.ts";
 import type { Engine } from "./engine.ts";
 import type { HostClient } from "./host-client.ts";
-import { isTransitional } from "./lifecycle.ts";
 import { iso, isoOrNull } from "../time.ts";
 import type { CreateTerms, SandboxRecord } from "./record.ts";
 
 /** How long a state that is only sealed is waited for to be stored, milliseconds. */
 const STORED_WAIT_MS = 60_000;
-const REST_WAIT_MS = 60_000;
 
 export class Copies {
   readonly #engine: Engine;
@@ -48,7 +46,7 @@ export class Copies {
 
   /** Take a snapshot. A running sandbox goes on; one that is on its way somewhere arrives first. */
   async snapshot(given: SandboxRecord, input: CreateSnapshot, change: Change): Promise<Result<{ snapshot: Snapshot }>> {
-    const record = await this.#arrived(given);
+    const record = await this.#engine.atRest(given);
     if (!record) return moved;
     const mode = input.mode ?? "memory";
     const { state } = record.life;
@@ -85,7 +83,7 @@ export class Copies {
     terms: CreateTerms,
     change: Change,
   ): Promise<Result<{ forks: Forks }>> {
-    const record = await this.#arrived(given);
+    const record = await this.#engine.atRest(given);
     if (!record) return moved;
     const { state, generation } = record.life;
     if (state !== "running" && state !== "paused")
@@ -172,7 +170,7 @@ export class Copies {
       const answer = await rest();
       if (!answer.ok) return answer.failure;
     }
-    const record = await this.#arrived(given);
+    const record = await this.#engine.atRest(given);
     const point = record && find(record);
     if (!record || !point) return moved.failure;
     const { life } = record;
@@ -246,14 +244,6 @@ export class Copies {
     const isStored = (now: SandboxRecord) => pointAtRest(now)?.durableAt !== null;
     const now = await this.#engine.until((next) => next.id !== record.id || isStored(next), STORED_WAIT_MS);
     return now?.id === record.id && isStored(now) ? pointAtRest(now) : null;
-  }
-
-  /** The record once no step is under way. */
-  async #arrived(record: SandboxRecord): Promise<SandboxRecord | null> {
-    this.#engine.background(this.#engine.drive());
-    const done = (now: SandboxRecord) => now.id !== record.id || !isTransitional(now.life.state);
-    const now = await this.#engine.until(done, REST_WAIT_MS);
-    return now?.id === record.id ? now : null;
   }
 
   async #remove(account: string, sandbox: Sandbox): Promise<void> {

@@ -1,8 +1,8 @@
 /** Volumes that the sandbox has let go of: their keeper is told until it has taken note. */
+import { backoffMs } from "../backoff.ts";
 import { volumesObject } from "../volumes/api.ts";
 
 const FIRST_TRY_MS = 1000;
-const LONGEST_MS = 3_600_000;
 
 export interface Detach {
   readonly attachment: string;
@@ -52,7 +52,7 @@ export class Detaches {
         await volumesObject(this.#volumes, account).detach(ask);
         this.#sql.exec("DELETE FROM detaches WHERE attachment = ?", attachment);
       } catch {
-        const dueAt = now + Math.min(LONGEST_MS, FIRST_TRY_MS * 2 ** Math.min(attempts, 20));
+        const dueAt = now + backoffMs(FIRST_TRY_MS, attempts);
         this.#sql.exec(
           "UPDATE detaches SET attempts = attempts + 1, due_at = ? WHERE attachment = ?",
           ...[dueAt, attachment],

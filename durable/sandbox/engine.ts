@@ -15,7 +15,7 @@ import { HostClient, type HostAddress } from "./host-client.ts";
 import { Hosting } from "./hosting.ts";
 import { heldUntil, idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
-import { hasStep, isLive, reduce, STEP_CHECK_MS, timersOf, type Outcome } from "./lifecycle.ts";
+import { hasStep, isLive, isTransitional, reduce, STEP_CHECK_MS, timersOf, type Outcome } from "./lifecycle.ts";
 import { Purges } from "./purges.ts";
 import { identityOf, toSandbox, type SandboxRecord } from "./record.ts";
 import { Releases } from "./releases.ts";
@@ -29,6 +29,8 @@ export const ANSWERS_KEPT_MS = 86_400_000;
 const SAFETY_MS = 30_000;
 const INDEX_RETRY_MS = STEP_CHECK_MS;
 const CONFIGURE_RETRY_MS = 2000;
+/** How long a change waits for the step under way, milliseconds. */
+const REST_WAIT_MS = 60_000;
 /** Longest that an answer waits for the account's index, milliseconds. */
 const INDEX_WAIT_MS = 1000;
 
@@ -234,6 +236,13 @@ export class Engine {
       const timer = setTimeout(() => finish(this.record()), waitMs);
       this.#watchers.add(watcher);
     });
+  }
+
+  /** The record once no step is under way; null when another sandbox has the name by then. */
+  async atRest({ id }: SandboxRecord): Promise<SandboxRecord | null> {
+    this.background(this.drive());
+    const record = await this.until((now) => now.id !== id || !isTransitional(now.life.state), REST_WAIT_MS);
+    return record?.id === id ? record : null;
   }
 
   /** Make host calls until no step is due or no host answers. Concurrent callers share one run. */

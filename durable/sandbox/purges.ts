@@ -2,6 +2,7 @@
  * Remains on hosts that were given up: a machine of a deleted sandbox, or of a creation that another host took over.
  * Whenever the host is back it is told to remove them.
  */
+import { backoffMs } from "../backoff.ts";
 import type { Board } from "../hosts/board-facade.ts";
 import type { HostAddress, HostClient } from "./host-client.ts";
 
@@ -16,7 +17,6 @@ interface Remains {
 }
 
 const FIRST_TRY_MS = 5000;
-const LONGEST_MS = 3_600_000;
 /** A host that was away for longer comes back as another. */
 const KEPT_MS = 90 * 86_400_000;
 
@@ -66,7 +66,7 @@ export class Purges {
     const host = { id: hostId, url: board.hosts.find((one) => one.hostId === hostId)?.url ?? url };
     const answer = await this.#client.destroy(host, id, generation, new AbortController().signal);
     if (answer.ok || answer.failure.code === "not_found" || now - since > KEPT_MS) return this.drop(id, hostId);
-    const dueAt = now + Math.min(LONGEST_MS, FIRST_TRY_MS * 2 ** Math.min(attempts, 20));
+    const dueAt = now + backoffMs(FIRST_TRY_MS, attempts);
     this.#sql.exec(
       "UPDATE purges SET attempts = attempts + 1, due_at = ? WHERE id = ? AND host_id = ?",
       ...[dueAt, id, hostId],

@@ -1,4 +1,5 @@
 /** Saved states that the sandbox needs no more: their vault is told until it has taken note. */
+import { backoffMs } from "../backoff.ts";
 import { vaultObject } from "../vault/api.ts";
 
 interface Release {
@@ -10,7 +11,6 @@ interface Release {
 }
 
 const FIRST_TRY_MS = 1000;
-const LONGEST_MS = 3_600_000;
 
 export class Releases {
   readonly #sql: SqlStorage;
@@ -58,7 +58,7 @@ export class Releases {
       await vaultObject(this.#vaults, account, vault).release(owner, manifest === "" ? null : [manifest]);
       this.#sql.exec("DELETE FROM releases WHERE vault = ? AND owner = ? AND manifest = ?", ...at);
     } catch {
-      const dueAt = now + Math.min(LONGEST_MS, FIRST_TRY_MS * 2 ** Math.min(attempts, 20));
+      const dueAt = now + backoffMs(FIRST_TRY_MS, attempts);
       this.#sql.exec(
         "UPDATE releases SET attempts = attempts + 1, due_at = ? WHERE vault = ? AND owner = ? AND manifest = ?",
         ...[dueAt, ...at],

@@ -12,10 +12,7 @@ import type { Detach } from "./detaches.ts";
 import type { Engine } from "./engine.ts";
 import type { HeldVolume } from "./held-volume.ts";
 import type { HostClient } from "./host-client.ts";
-import { isTransitional } from "./lifecycle.ts";
 import type { SandboxRecord } from "./record.ts";
-
-const REST_WAIT_MS = 60_000;
 
 export class Volumes {
   readonly #engine: Engine;
@@ -80,7 +77,7 @@ export class Volumes {
     { volumeId, path, mode = "rw" }: CreateVolumeMount,
     change: Change,
   ): Promise<Result<{ attachmentId: string }>> {
-    const record = await this.#arrived(given);
+    const record = await this.#engine.atRest(given);
     if (!record) return moved;
     const { id, account, host, life, volumes } = record;
     if (life.state !== "running" && life.state !== "stopped") return asleep(life.state);
@@ -114,7 +111,7 @@ export class Volumes {
   }
 
   async detach(given: SandboxRecord, attachment: string): Promise<Result<object>> {
-    const record = await this.#arrived(given);
+    const record = await this.#engine.atRest(given);
     const volume = record?.volumes.find((one) => one.attachment === attachment);
     if (!record || !volume) return { ok: true };
     const { id, host, life } = record;
@@ -138,7 +135,7 @@ export class Volumes {
   }
 
   async resize(record: SandboxRecord, attachment: string, sizeMiB: number): Promise<Result<object>> {
-    const now = await this.#arrived(record);
+    const now = await this.#engine.atRest(record);
     if (!now) return moved;
     const volumes = now.volumes.map((one) => (one.attachment === attachment ? { ...one, sizeMiB } : one));
     this.#engine.save({ ...now, volumes });
@@ -151,7 +148,7 @@ export class Volumes {
 
   /** Copy a volume. What rests and is stored needs no copy. */
   async copy(given: SandboxRecord, attachment: string, backup: string): Promise<Result<VolumeCopied>> {
-    const record = await this.#arrived(given);
+    const record = await this.#engine.atRest(given);
     const volume = record?.volumes.find((one) => one.attachment === attachment);
     if (!record || !volume) return refuse("attachment_not_found", "The sandbox does not have that volume.");
     const stored = this.stored(record, volume);
@@ -191,14 +188,6 @@ export class Volumes {
     const body = { generation: life.generation, volume } satisfies PlugVolume;
     const answer = await this.#host.act(host, id, "plug", body);
     return answer.ok ? null : why(answer.failure);
-  }
-
-  /** The record once no step is under way. */
-  async #arrived(record: SandboxRecord): Promise<SandboxRecord | null> {
-    this.#engine.background(this.#engine.drive());
-    const done = (now: SandboxRecord) => now.id !== record.id || !isTransitional(now.life.state);
-    const now = await this.#engine.until(done, REST_WAIT_MS);
-    return now?.id === record.id ? now : null;
   }
 
   #volumes(account: string): VolumesApi {

@@ -10,8 +10,10 @@ import type {
 } from "../../sdk/contract/snapshot.ts";
 import { toBase64Url } from "../../sdk/contract/ticket.ts";
 import { hasSchema, migrate } from "../migrations.ts";
+import { page } from "../page.ts";
 import { refuse, type Result } from "../result.ts";
 import type { ArchiveAnswer } from "../sandbox/api.ts";
+import { Watchers } from "../watchers.ts";
 import { vaultObject, type VaultApi } from "../vault/api.ts";
 import { vaultTicket } from "../vault/tickets.ts";
 import { volumesObject } from "../volumes/api.ts";
@@ -22,7 +24,6 @@ import { migrations } from "./schema.ts";
 const TICKET_MS = 3_600_000;
 /** An alarm that dies is followed by another after this, milliseconds. */
 const SAFETY_MS = 30_000;
-const PAGE = 50;
 /** Most snapshots that an account may have at once. */
 const SNAPSHOTS_MAX = 10_000;
 
@@ -31,7 +32,7 @@ type Answer = Result<{ snapshot: Snapshot }>;
 export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi {
   readonly #sql: SqlStorage;
   #open: boolean;
-  readonly #waiting = new Map<string, Set<() => void>>();
+  readonly #watchers = new Watchers();
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -121,31 +122,19 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
   async get(id: string, namePrefix: string | null, waitMs: number): Promise<Answer> {
     const record = this.#visible(id, namePrefix);
     if (!record) return notFound;
-    if (record.state === "capturing" && waitMs > 0) await this.#changed(id, waitMs);
+    await this.#watchers.until(id, () => this.#record(id)?.state !== "capturing", waitMs);
     const now = this.#record(id);
     return now ? { ok: true, snapshot: toSnapshot(now) } : notFound;
   }
 
   async list(query: SnapshotListQuery, namePrefix: string | null): Promise<SnapshotList | null> {
-    const limit = query.limit ?? PAGE;
-    const from = query.cursor === undefined ? null : /^(\d{1,15})\.(snap-[0-9a-z]{20})$/.exec(query.cursor);
-    if (query.cursor !== undefined && !from) return null;
-    const data: Snapshot[] = [];
-    if (!this.#open) return { data, nextCursor: null };
-    const before = from ? [Number(from[1]), from[2] ?? ""] : [Number.MAX_SAFE_INTEGER, ""];
-    const rows = this.#sql.exec<{ body: string }>(
-      "SELECT body FROM snapshots WHERE (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC",
-      ...before,
+    return page(
+      query,
+      /^(\d{1,15})\.(snap-[0-9a-z]{20})$/,
+      (at, id) => this.#before(at, id),
+      (record) => matches(record, query, namePrefix),
+      toSnapshot,
     );
-    let last: SnapshotRecord | null = null;
-    for (const { body } of rows) {
-      const record = JSON.parse(body) as SnapshotRecord;
-      if (!matches(record, query, namePrefix)) continue;
-      if (data.length === limit) return { data, nextCursor: last && `${last.createdAt}.${last.id}` };
-      data.push(toSnapshot(record));
-      last = record;
-    }
-    return { data, nextCursor: null };
   }
 
   async update(id: string, { name, labels, ifLabels }: UpdateSnapshot, namePrefix: string | null): Promise<Answer> {
@@ -245,6 +234,16 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
     return row ? (JSON.parse(row.body) as SnapshotRecord) : null;
   }
 
+  /** The newest first. */
+  *#before(createdAt: number, id: string): Iterable<SnapshotRecord> {
+    if (!this.#open) return;
+    const rows = this.#sql.exec<{ body: string }>(
+      "SELECT body FROM snapshots WHERE (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC",
+      ...[createdAt, id],
+    );
+    for (const { body } of rows) yield JSON.parse(body) as SnapshotRecord;
+  }
+
   #visible(id: string, namePrefix: string | null): SnapshotRecord | null {
     const record = this.#record(id);
     return record && record.state !== "deleting" && isVisible(record, namePrefix) ? record : null;
@@ -255,7 +254,7 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
       "INSERT OR REPLACE INTO snapshots (id, created_at, due_at, body) VALUES (?, ?, ?, ?)",
       ...[record.id, record.createdAt, dueAt(record, Date.now()), JSON.stringify(record)],
     );
-    for (const wake of this.#waiting.get(record.id) ?? []) wake();
+    this.#watchers.changed(record.id);
     void this.#arm();
     return { ok: true, snapshot: toSnapshot(record) };
   }
@@ -263,26 +262,6 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
   async #arm(): Promise<void> {
     const { at } = this.#sql.exec<{ at: number | null }>("SELECT MIN(due_at) AS at FROM snapshots").one();
     await (at === null ? this.ctx.storage.deleteAlarm() : this.ctx.storage.setAlarm(at));
-  }
-
-  /** Resolves when a capture is over, or the time. */
-  #changed(id: string, waitMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const waiting = this.#waiting.get(id) ?? new Set();
-      this.#waiting.set(id, waiting);
-      const done = () => {
-        if (this.#record(id)?.state === "capturing") return;
-        finish();
-      };
-      const finish = () => {
-        clearTimeout(timer);
-        waiting.delete(done);
-        if (waiting.size === 0) this.#waiting.delete(id);
-        resolve();
-      };
-      const timer = setTimeout(finish, waitMs);
-      waiting.add(done);
-    });
   }
 
   async #dropVolumes({ id, volumes = [] }: SnapshotRecord): Promise<void> {

@@ -16,6 +16,7 @@ import type {
   VolumeListQuery,
 } from "../../sdk/contract/volume.ts";
 import type { Once } from "../account/api.ts";
+import { page } from "../page.ts";
 import type { Result } from "../result.ts";
 import type { ArchiveAnswer } from "../sandbox/api.ts";
 import { Answers } from "./answers.ts";
@@ -29,7 +30,6 @@ import { Volumes } from "./volumes.ts";
 
 /** An alarm that dies is followed by another after this, milliseconds. */
 const SAFETY_MS = 30_000;
-const PAGE = 50;
 
 export class VolumesObject extends DurableObject<Env> implements VolumesApi {
   readonly #store: VolumeStore;
@@ -190,27 +190,4 @@ async function attempt(what: string, work: () => Promise<void>): Promise<void> {
   } catch (fault) {
     console.error(JSON.stringify({ level: "error", what, fault: String(fault) }));
   }
-}
-
-/** One page of a list, the newest first. null when the cursor is not one of ours. */
-function page<R extends { readonly id: string; readonly createdAt: number }, T>(
-  { limit = PAGE, cursor }: { readonly limit?: number | undefined; readonly cursor?: string | undefined },
-  cursors: RegExp,
-  before: (createdAt: number, id: string) => Iterable<R>,
-  isWanted: (record: R) => boolean,
-  shown: (record: R) => T,
-): { data: T[]; nextCursor: string | null } | null {
-  const from = cursor === undefined ? null : cursors.exec(cursor);
-  if (cursor !== undefined && !from) return null;
-  const found: R[] = [];
-  for (const record of before(from ? Number(from[1]) : Number.MAX_SAFE_INTEGER, from?.[2] ?? "")) {
-    if (!isWanted(record)) continue;
-    found.push(record);
-    if (found.length > limit) break;
-  }
-  const last = found.length > limit ? found[limit - 1] : undefined;
-  return {
-    data: found.slice(0, limit).map(shown),
-    nextCursor: last ? `${last.createdAt}.${last.id}` : null,
-  };
 }

@@ -1,5 +1,6 @@
 /** The tables of an account's volumes, who waits for a change in them, and the alarm that they ask for. No rules. */
 import { hasSchema, migrate } from "../migrations.ts";
+import { Watchers } from "../watchers.ts";
 import { vaultObject, type Owned, type VaultApi } from "../vault/api.ts";
 import {
   attachmentDueAt,
@@ -21,7 +22,7 @@ export class VolumeStore {
   readonly #sql: SqlStorage;
   readonly env: Env;
   #open: boolean;
-  readonly #waiting = new Map<string, Set<() => void>>();
+  readonly #watchers = new Watchers();
 
   constructor(ctx: DurableObjectState, env: Env) {
     this.#ctx = ctx;
@@ -203,22 +204,7 @@ export class VolumeStore {
 
   /** Resolves when what has that id is as wanted, or the time is up. */
   until(id: string, isWanted: () => boolean, waitMs: number): Promise<void> {
-    if (waitMs <= 0 || isWanted()) return Promise.resolve();
-    return new Promise((resolve) => {
-      const waiting = this.#waiting.get(id) ?? new Set();
-      this.#waiting.set(id, waiting);
-      const look = () => {
-        if (isWanted()) finish();
-      };
-      const finish = () => {
-        clearTimeout(timer);
-        waiting.delete(look);
-        if (waiting.size === 0) this.#waiting.delete(id);
-        resolve();
-      };
-      const timer = setTimeout(finish, waitMs);
-      waiting.add(look);
-    });
+    return this.#watchers.until(id, isWanted, waitMs);
   }
 
   vault(vault: string): VaultApi {
@@ -235,7 +221,7 @@ export class VolumeStore {
   }
 
   #changed(id: string): void {
-    for (const look of this.#waiting.get(id) ?? []) look();
+    this.#watchers.changed(id);
     void this.arm();
   }
 

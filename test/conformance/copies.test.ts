@@ -1,7 +1,6 @@
 /** Copies of a real machine that runs on: of one instant in RAM and on disk, and without its connections. */
 import { execFile } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
-import { request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { once } from "node:events";
 import { tmpdir } from "node:os";
@@ -15,8 +14,8 @@ import { chooseAccelerator } from "../../backend-pool/machine/qemu/accelerator.t
 import { QemuDriver, qemuVersion } from "../../backend-pool/machine/qemu/driver.ts";
 import { lineProgress } from "../../backend-pool/progress.ts";
 import { shapeOf } from "../../backend-pool/shape.ts";
-import { AGENT_PORT } from "../../sdk/contract/guest-limits.ts";
 import { newSandboxId } from "../../sdk/contract/names.ts";
+import { execIn } from "./drivers.ts";
 
 /** Answers what it is sent on two ports, one of them for IPv6 as well, and says how connections end. */
 const SERVER = `
@@ -111,20 +110,7 @@ describe("a copy of a machine that runs", () => {
     await rm(dir, { recursive: true, force: true });
   });
 
-  async function exec(command: string, of = id): Promise<string> {
-    const at = await driver.endpoint(of, AGENT_PORT);
-    const body = JSON.stringify({ command });
-    return new Promise((resolve, reject) => {
-      const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
-      const req = request({ ...at, path: "/exec", method: "POST", headers, agent: false }, (res) => {
-        let text = "";
-        res.on("data", (chunk: Buffer) => (text += chunk.toString()));
-        res.on("end", () => resolve((JSON.parse(text) as { stdout: string }).stdout.trim()));
-      });
-      req.on("error", reject);
-      req.end(body);
-    });
-  }
+  const exec = (command: string, of = id): Promise<string> => execIn(driver, of, command);
 
   const start = (name: string, program: string) =>
     exec(`cat > ${name}.py <<'END'\n${program}\nEND\nnohup python3 ${name}.py >/dev/null 2>&1 &`);
