@@ -22,6 +22,8 @@ export interface LaunchOptions {
   readonly hostPort: number;
   /** Host agents side by side on this machine; 1 unless said. */
   readonly hosts?: number;
+  /** Where the hosts after the first have images of their own; `homeDir` unless said. */
+  readonly otherHomeDir?: string;
   /** More settings of the host agent (`config.ts`). */
   readonly env?: Record<string, string>;
   /** Restart a process that dies. */
@@ -152,6 +154,7 @@ export async function launch(options: LaunchOptions): Promise<System> {
     await mkdir(stateDir, { recursive: true, mode: 0o700 });
     const port = options.hostPort === 0 ? await freePort() : options.hostPort + n - 1;
     const own = {
+      ...(n > 1 && options.otherHomeDir !== undefined ? { ROUSE_HOME: options.otherHomeDir } : {}),
       ROUSE_STATE: stateDir,
       ROUSE_LISTEN: `127.0.0.1:${port}`,
       ROUSE_SECRETS_FILE: await writeHostSecrets(home, n === 1 ? "local" : `local-${n}`, stateDir),

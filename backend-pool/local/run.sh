@@ -21,4 +21,6 @@ if [ ! -e "$file" ]; then file=$root/$file; fi
 
 # Programs that a child starts by name: the project's node first, and the system tools that plain users lack on PATH.
 export PATH="$bin:$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+# Compiled once: a program with its packages starts in half the time.
+export NODE_COMPILE_CACHE="${NODE_COMPILE_CACHE:-$root/node_modules/.cache/compiled}"
 exec "$bin/node" --disable-warning=ExperimentalWarning --conditions=rouse-source "$file" "$@"

@@ -14,6 +14,7 @@ import type {
   Notice,
   UpdateAccount,
 } from "../../sdk/contract/account.ts";
+import type { Meter } from "../../sdk/contract/pricing.ts";
 import type { ListQuery, Sandbox, SandboxList } from "../../sdk/contract/sandbox.ts";
 import type { Usage, UsageQuery, UsageReport } from "../../sdk/contract/usage.ts";
 import type { Result } from "../result.ts";
@@ -55,9 +56,12 @@ export interface RunAsk {
   readonly maxTotalCostMicros: number | null;
 }
 
-/** What a volume has come to in a month so far; a later report of it holds all of an earlier one. */
-export interface VolumeReport {
-  readonly volumeId: string;
+/** By what things are charged that are kept apart from machines. */
+export type KeptMeter = Extract<Meter, "stored" | "volume" | "backup">;
+
+/** What a volume, a backup or a snapshot has come to in a month so far; a later report of it holds all of an earlier one. */
+export interface KeptReport {
+  readonly id: string;
   readonly name: string | null;
   readonly labels: Readonly<Record<string, string>>;
   /** Unix milliseconds. Its rates are those of then. */
@@ -66,7 +70,8 @@ export interface VolumeReport {
   readonly month: string;
   /** Grows with every report of the month. */
   readonly sequence: number;
-  /** MiB-milliseconds, in digits. */
+  readonly meter: KeptMeter;
+  /** In the units of the meter, in digits. */
   readonly amount: string;
 }
 
@@ -85,8 +90,8 @@ export interface AccountApi {
   admitRun(ask: RunAsk): Promise<Result<object>>;
   /** Book what a host reports. Answers how many reports were refused: an amount went down, or the machine is elsewhere. */
   recordUsage(reports: readonly UsageReport[], hostId: string): Promise<number>;
-  /** Book what volumes come to. May be repeated, and come in any order. */
-  recordVolumes(reports: readonly VolumeReport[]): Promise<void>;
+  /** Book what volumes, backups and snapshots come to. May be repeated, and come in any order. */
+  recordKept(reports: readonly KeptReport[]): Promise<void>;
   usage(query: UsageQuery): Promise<Usage>;
   /** What a sandbox has cost so far, microdollars. */
   chargedMicros(sandboxId: string): Promise<number>;

@@ -4,7 +4,7 @@ import { add, NOTHING, Rates, type Amounts } from "../../sdk/contract/pricing.ts
 import { fromDigits, toDigits, type AmountDigits } from "../../sdk/contract/usage.ts";
 import type { Booked, Line } from "./ledger.ts";
 
-type AmountRow = AmountDigits & { volume: string } & Record<string, SqlStorageValue>;
+type AmountRow = AmountDigits & { volume: string; backup: string } & Record<string, SqlStorageValue>;
 
 /** Where an entry belongs. */
 export interface Entry {
@@ -32,7 +32,7 @@ export class Books {
   booked(sandboxId: string, generation: number): Booked | null {
     const [row] = this.#sql
       .exec<AmountRow & { sequence: number }>(
-        "SELECT sequence, cpu, memory, stored, volume FROM booked WHERE sandbox_id = ? AND generation = ?",
+        "SELECT sequence, cpu, memory, stored, volume, backup FROM booked WHERE sandbox_id = ? AND generation = ?",
         sandboxId,
         generation,
       )
@@ -47,13 +47,13 @@ export class Books {
   ): void {
     this.#storage.transactionSync(() => {
       this.#sql.exec(
-        `INSERT INTO entries (sandbox_id, generation, sequence, at, cpu, memory, stored, volume)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+        `INSERT INTO entries (sandbox_id, generation, sequence, at, cpu, memory, stored, volume, backup)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
         ...[sandboxId, generation, sequence, at, ...digits(added)],
       );
       this.#sql.exec(
-        `INSERT OR REPLACE INTO booked (sandbox_id, generation, sequence, cpu, memory, stored, volume)
-         VALUES (?, ?, ?, ?, ?, ?, ?)`,
+        `INSERT OR REPLACE INTO booked (sandbox_id, generation, sequence, cpu, memory, stored, volume, backup)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
         ...[sandboxId, generation, sequence, ...digits(total)],
       );
       const before = this.line(month, sandboxId, plan);
@@ -124,8 +124,8 @@ export class Books {
 
   #saveLine({ month, sandboxId, plan, amounts, existedMs }: Line): void {
     this.#sql.exec(
-      `INSERT OR REPLACE INTO lines (month, sandbox_id, plan, cpu, memory, stored, volume, existed_ms)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT OR REPLACE INTO lines (month, sandbox_id, plan, cpu, memory, stored, volume, backup, existed_ms)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ...[month, sandboxId, plan, ...digits(amounts), existedMs],
     );
   }
@@ -141,5 +141,5 @@ function toLine(row: LineRow): Line {
 /** In the order of the tables' columns. */
 function digits(amounts: Amounts): string[] {
   const { cpu, memory, stored } = toDigits(amounts);
-  return [cpu, memory, stored, String(amounts.volume)];
+  return [cpu, memory, stored, String(amounts.volume), String(amounts.backup)];
 }

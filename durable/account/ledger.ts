@@ -1,5 +1,5 @@
 /** What reports of hosts add to an account's books, and what it comes to. Pure. */
-import { meters, priceOf, type Amounts, type Rates } from "../../sdk/contract/pricing.ts";
+import { meters, priceOf, subtract, type Amounts, type Rates } from "../../sdk/contract/pricing.ts";
 import type { UsageGroup, UsageLine } from "../../sdk/contract/usage.ts";
 import type { AccountPlan } from "../../sdk/contract/account.ts";
 import { flatPrice } from "./funds.ts";
@@ -10,10 +10,10 @@ export interface Booked {
   readonly amounts: Amounts;
 }
 
-/** What a sandbox used in a month on a plan, or what a volume came to. */
+/** What a sandbox used in a month on a plan, or what something that is kept came to. */
 export interface Line {
   readonly month: string;
-  /** Its id, or the volume's. */
+  /** Its id, or that of what is kept. */
   readonly sandboxId: string;
   readonly plan: AccountPlan;
   readonly amounts: Amounts;
@@ -29,12 +29,7 @@ export function addedBy(booked: Booked | null, report: Booked): Amounts | "nothi
   if (!booked) return report.amounts;
   if (report.sequence <= booked.sequence) return "nothing";
   if (meters.some((meter) => report.amounts[meter] < booked.amounts[meter])) return null;
-  return {
-    cpu: report.amounts.cpu - booked.amounts.cpu,
-    memory: report.amounts.memory - booked.amounts.memory,
-    stored: report.amounts.stored - booked.amounts.stored,
-    volume: report.amounts.volume - booked.amounts.volume,
-  };
+  return subtract(report.amounts, booked.amounts);
 }
 
 /** `2026-11`, UTC. */
@@ -73,15 +68,16 @@ export function priceOfLine({ plan, amounts, existedMs }: Line, rates: Rates, fl
   // What sleeps on a trial is free.
   const storedMicros = metered && plan !== "trial" ? Number(priceOf("stored", amounts.stored, rates)) : 0;
   const flatMicros = metered ? 0 : flatPrice(existedMs, flatMicrosPerMonth);
-  // The flat price is a sandbox's; a volume costs what it costs on every plan.
+  // The flat price is a sandbox's, snapshots included; volumes and their backups cost what they cost on every plan.
   const volumeMicros = Number(priceOf("volume", amounts.volume, rates));
-  const totalMicros = cpuMicros + memoryMicros + storedMicros + flatMicros + volumeMicros;
-  return { cpuMicros, memoryMicros, storedMicros, flatMicros, volumeMicros, totalMicros };
+  const backupMicros = Number(priceOf("backup", amounts.backup, rates));
+  const totalMicros = cpuMicros + memoryMicros + storedMicros + flatMicros + volumeMicros + backupMicros;
+  return { cpuMicros, memoryMicros, storedMicros, flatMicros, volumeMicros, backupMicros, totalMicros };
 }
 
 export type PricedLine = Pick<
   UsageLine,
-  "cpuMicros" | "memoryMicros" | "storedMicros" | "flatMicros" | "volumeMicros" | "totalMicros"
+  "cpuMicros" | "memoryMicros" | "storedMicros" | "flatMicros" | "volumeMicros" | "backupMicros" | "totalMicros"
 >;
 
 /** Totals by the value of a label, or by month. */
@@ -92,7 +88,7 @@ export function groupsOf(lines: readonly UsageLine[], by: string): UsageGroup[] 
     const key = label === null ? (by === "month" ? line.month : line.sandboxId) : (line.labels[label] ?? null);
     const group = groups.get(key) ?? { totalMicros: 0, sandboxes: new Set() };
     group.totalMicros += line.totalMicros;
-    if (line.kind !== "volume") group.sandboxes.add(line.sandboxId);
+    if (line.kind === "sandbox") group.sandboxes.add(line.sandboxId);
     groups.set(key, group);
   }
   return [...groups]

@@ -24,7 +24,8 @@ import type { Usage, UsageQuery, UsageReport } from "../../sdk/contract/usage.ts
 import { hmacHex, sha256Hex } from "../hash.ts";
 import { refuse, type Result } from "../result.ts";
 import { sandboxObject } from "../sandbox/api.ts";
-import type { AccountApi, KeyVerdict, Once, RunAsk, Summary, VolumeReport } from "./api.ts";
+import { snapshotsObject } from "../snapshots/api.ts";
+import type { AccountApi, KeyVerdict, Once, RunAsk, KeptReport, Summary } from "./api.ts";
 import { fromCursor, toCursor } from "./cursor.ts";
 import { isPrepaid, microsOf, UNPAID_KEPT_MS } from "./funds.ts";
 import { excess, isLive, toKey, type StoredKey } from "./key.ts";
@@ -130,9 +131,9 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     return refused;
   }
 
-  async recordVolumes(reports: readonly VolumeReport[]): Promise<void> {
+  async recordKept(reports: readonly KeptReport[]): Promise<void> {
     const store = this.#open();
-    this.#treasury(store).bookVolumes(reports, this.#profile(store), Date.now());
+    this.#treasury(store).bookKept(reports, this.#profile(store), Date.now());
     await this.#enforce(new Set());
     await this.#arm(Date.now() + ENTRIES_KEPT_MS);
   }
@@ -373,6 +374,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     });
     const sleepers = lapsed ? [...store.sandboxes()].filter(({ state }) => state === "paused") : [];
     const ended = sleepers.map(({ id, label }) => sandboxObject(this.env.SANDBOX, this.#name, label).endRetention(id));
+    if (lapsed) ended.push(snapshotsObject(this.env.SNAPSHOTS, this.#name).endRetention());
     // Whoever waits for this must not wait for them: they tell this object of it.
     this.ctx.waitUntil(Promise.allSettled([...told, ...ended]));
   }

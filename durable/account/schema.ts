@@ -132,4 +132,12 @@ export const migrations: readonly Migration[] = [
       ALTER TABLE lines ADD COLUMN volume TEXT NOT NULL DEFAULT '0';
     `,
   },
+  {
+    id: "0005-backups",
+    sql: `
+      ALTER TABLE entries ADD COLUMN backup TEXT NOT NULL DEFAULT '0';
+      ALTER TABLE booked ADD COLUMN backup TEXT NOT NULL DEFAULT '0';
+      ALTER TABLE lines ADD COLUMN backup TEXT NOT NULL DEFAULT '0';
+    `,
+  },
 ];

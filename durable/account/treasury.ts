@@ -1,7 +1,7 @@
 /** The money of an account: what runs may begin, what is booked, and what must end. Acts on the account's tables. */
 import type { Failure } from "../../sdk/contract/error-codes.ts";
-import { VolumeId } from "../../sdk/contract/names.ts";
-import { defaultRates, NOTHING, ratesAt, RatesHistory, type Rates } from "../../sdk/contract/pricing.ts";
+import { BackupId, SnapshotId, VolumeId } from "../../sdk/contract/names.ts";
+import { defaultRates, NOTHING, ratesAt, RatesHistory, type Amounts, type Rates } from "../../sdk/contract/pricing.ts";
 import type { Sandbox, StopReason } from "../../sdk/contract/sandbox.ts";
 import {
   fromDigits,
@@ -11,7 +11,8 @@ import {
   type UsageQuery,
   type UsageReport,
 } from "../../sdk/contract/usage.ts";
-import type { RunAsk, VolumeReport } from "./api.ts";
+import type { KeptReport, RunAsk } from "./api.ts";
+import type { Entry } from "./books.ts";
 import { endOf, holdOf, isPrepaid, overLimit, shortOf, type Balance, type Spending } from "./funds.ts";
 import { isLive } from "./key.ts";
 import { addedBy, byMonth, dayOf, groupsOf, monthNumber, monthOf, priceOfLine, type Line } from "./ledger.ts";
@@ -107,30 +108,26 @@ export class Treasury {
       if (added === null) refused++;
       if (added === null || added === "nothing") continue;
       books.keepRates(sandboxId, this.ratesFor(sandboxId, at), at);
-      // Without credit what sleeps is kept for a while at nobody's cost.
-      const charged = profile.unpaidSince === null ? added : { ...added, stored: 0n };
-      books.append(
-        { sandboxId, generation, sequence, at, month: monthOf(at), plan: profile.plan, added: charged, total },
-        (before, after) => this.#spend(before, after, at),
-      );
+      this.#append({ sandboxId, generation, sequence, at, month: monthOf(at) }, added, total, profile);
     }
     return refused;
   }
 
-  /** Book what volumes come to: on every plan, and also without credit, as they are kept until they are deleted. */
-  bookVolumes(reports: readonly VolumeReport[], { plan }: Profile, at: number): void {
+  /**
+   * Book what volumes, backups and snapshots come to. Without credit snapshots are kept as sleepers are; volumes and
+   * backups cost on, as they are kept until they are deleted.
+   */
+  bookKept(reports: readonly KeptReport[], profile: Profile, at: number): void {
     const { books, purse } = this.#store;
-    for (const { volumeId, name, labels, createdAt, month, sequence, amount } of reports) {
-      const total = { ...NOTHING, volume: BigInt(amount) };
+    for (const { id, name, labels, createdAt, month, sequence, meter, amount } of reports) {
+      const total = { ...NOTHING, [meter]: BigInt(amount) };
       // Each month is counted for itself, as a run of a machine is.
       const generation = monthNumber(month);
-      const added = addedBy(books.booked(volumeId, generation), { sequence, amounts: total });
+      const added = addedBy(books.booked(id, generation), { sequence, amounts: total });
       if (added === null || added === "nothing") continue;
-      purse.describe({ id: volumeId, name, labels: { ...labels } }, { keyId: null, hostId: null }, null);
-      books.keepRates(volumeId, this.ratesFor(volumeId, createdAt), createdAt);
-      books.append({ sandboxId: volumeId, generation, sequence, at, month, plan, added, total }, (before, after) =>
-        this.#spend(before, after, at),
-      );
+      purse.describe({ id, name, labels: { ...labels } }, { keyId: null, hostId: null }, null);
+      books.keepRates(id, this.ratesFor(id, createdAt), createdAt);
+      this.#append({ sandboxId: id, generation, sequence, at, month }, added, total, profile);
     }
   }
 
@@ -209,6 +206,19 @@ export class Treasury {
       this.#store.books.addExistence(month, sandboxId, ms, (before, after) => this.#spend(before, after, now));
   }
 
+  #append(
+    entry: Omit<Entry, "plan" | "added" | "total">,
+    added: Amounts,
+    total: Amounts,
+    { plan, unpaidSince }: Profile,
+  ): void {
+    // Without credit what sleeps is kept for a while at nobody's cost.
+    const charged = unpaidSince === null ? added : { ...added, stored: 0n };
+    this.#store.books.append({ ...entry, plan, added: charged, total }, (before, after) =>
+      this.#spend(before, after, entry.at),
+    );
+  }
+
   #spend(before: Line, after: Line, at: number): void {
     const micros = this.#priced(after).totalMicros - this.#priced(before).totalMicros;
     this.#store.purse.spend(after.sandboxId, micros, dayOf(at));
@@ -227,9 +237,10 @@ export class Treasury {
       name: cost?.name ?? null,
       labels: { ...cost?.labels },
       plan: line.plan,
-      kind: VolumeId.safeParse(line.sandboxId).success ? "volume" : "sandbox",
+      kind: kindOf(line.sandboxId),
       ...toDigits(line.amounts),
       volume: String(line.amounts.volume),
+      backup: String(line.amounts.backup),
       ...this.#priced(line),
     };
   }
@@ -252,6 +263,12 @@ export class Treasury {
       { of: "sandbox", spent: purse.cost(sandboxId)?.micros ?? 0, limit: cap },
     ];
   }
+}
+
+function kindOf(id: string): UsageLine["kind"] {
+  if (VolumeId.safeParse(id).success) return "volume";
+  if (SnapshotId.safeParse(id).success) return "snapshot";
+  return BackupId.safeParse(id).success ? "backup" : "sandbox";
 }
 
 /** Whether anything but a sandbox's own cap can end a run. */

@@ -45,6 +45,8 @@ export interface SnapshotsApi {
     namePrefix: string | null,
   ): Promise<Result<{ readonly snapshot: Snapshot }>>;
   remove(id: string, namePrefix: string | null): Promise<Result<{ readonly snapshot: Snapshot }>>;
+  /** Nobody pays for them: all end, as what sleeps does. */
+  endRetention(): Promise<void>;
   /** For a sandbox that is made of it. Use keeps it: its retention begins anew. */
   origin(id: string): Promise<Result<{ readonly origin: Origin }>>;
 }

@@ -9,6 +9,8 @@ import type {
   UpdateSnapshot,
 } from "../../sdk/contract/snapshot.ts";
 import { toBase64Url } from "../../sdk/contract/ticket.ts";
+import { accountObject } from "../account/api.ts";
+import { Charges } from "../charges.ts";
 import { hasSchema, migrate } from "../migrations.ts";
 import { page } from "../page.ts";
 import { refuse, type Result } from "../result.ts";
@@ -33,10 +35,20 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
   readonly #sql: SqlStorage;
   #open: boolean;
   readonly #watchers = new Watchers();
+  readonly #charges: Charges;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#sql = ctx.storage.sql;
+    this.#charges = new Charges({
+      sql: this.#sql,
+      account: () => accountObject(env.ACCOUNT, this.#account),
+      vault: (vault) => vaultObject(env.VAULT, this.#account, vault),
+      onOwned: (id, ownedBytes) => {
+        const record = this.#record(id);
+        if (record) this.#save({ ...record, ownedBytes });
+      },
+    });
     this.#open = hasSchema(this.#sql);
     if (this.#open) migrate(ctx.storage, migrations);
   }
@@ -175,6 +187,12 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
     return { ok: true, origin: { id, mode, shape, vault, manifest, key, compatibility, storedBytes, volumes } };
   }
 
+  async endRetention(): Promise<void> {
+    if (!this.#open) return;
+    for (const record of [...this.#before(Number.MAX_SAFE_INTEGER, "")])
+      if (record.state === "ready") this.#save({ ...record, state: "deleting" });
+  }
+
   override async alarm(): Promise<void> {
     if (!this.#open) return;
     await this.ctx.storage.setAlarm(Date.now() + SAFETY_MS);
@@ -193,6 +211,9 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
         console.error(JSON.stringify({ level: "error", snapshot: record.id, fault: String(fault) }));
       }
     }
+    await this.#charges.alarm(now).catch((fault: unknown) => {
+      console.error(JSON.stringify({ level: "error", what: "charges", fault: String(fault) }));
+    });
     await this.#arm();
   }
 
@@ -249,7 +270,12 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
     return record && record.state !== "deleting" && isVisible(record, namePrefix) ? record : null;
   }
 
+  /** One that is ready is charged, on what it alone stores. */
   #save(record: SnapshotRecord): Answer {
+    const { id, name, labels, createdAt, ownedBytes: has, vault, readyAt } = record;
+    const thing = { id, name, labels, createdAt, meter: "stored", has, vault } as const;
+    if (record.state === "ready") this.#charges.keep(thing, readyAt ?? createdAt, Date.now());
+    else this.#charges.drop(id, Date.now());
     this.#sql.exec(
       "INSERT OR REPLACE INTO snapshots (id, created_at, due_at, body) VALUES (?, ?, ?, ?)",
       ...[record.id, record.createdAt, dueAt(record, Date.now()), JSON.stringify(record)],
@@ -260,7 +286,9 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
   }
 
   async #arm(): Promise<void> {
-    const { at } = this.#sql.exec<{ at: number | null }>("SELECT MIN(due_at) AS at FROM snapshots").one();
+    const { due } = this.#sql.exec<{ due: number | null }>("SELECT MIN(due_at) AS due FROM snapshots").one();
+    const times = [due, this.#charges.nextAt()].filter((time) => time !== null);
+    const at = times.length === 0 ? null : Math.min(...times);
     await (at === null ? this.ctx.storage.deleteAlarm() : this.ctx.storage.setAlarm(at));
   }
 

@@ -1,4 +1,5 @@
 /** Tables of an account's snapshots. */
+import { chargesTables } from "../charges.ts";
 import type { Migration } from "../migrations.ts";
 
 export const migrations: readonly Migration[] = [
@@ -14,6 +15,16 @@ export const migrations: readonly Migration[] = [
       ) STRICT;
       CREATE INDEX snapshots_by_time ON snapshots (created_at, id);
       CREATE INDEX snapshots_due ON snapshots (due_at) WHERE due_at IS NOT NULL;
+    `,
+  },
+  {
+    id: "0002-charges",
+    sql: `
+      ${chargesTables}
+      INSERT INTO kept
+        SELECT id, 'stored', body ->> 'ownedBytes', body ->> 'vault', body ->> 'readyAt',
+          json_object('name', body ->> 'name', 'labels', json(body -> 'labels'), 'createdAt', created_at)
+        FROM snapshots WHERE body ->> 'state' = 'ready';
     `,
   },
 ];

@@ -53,6 +53,8 @@ export interface VaultApi {
   /** `to` refers to a committed manifest of `from` too. `not_found`: `from` has no such manifest. */
   share(from: string, manifest: string, to: string): Promise<Result<Owned>>;
   owned(owner: string): Promise<Result<Owned>>;
+  /** Of several owners; those that it does not know have nothing. */
+  ownedOf(owners: readonly string[]): Promise<Result<{ readonly owned: Readonly<Record<string, Owned>> }>>;
   /** Committed manifests of an owner, the first referred to first. */
   manifestsOf(owner: string): Promise<Result<{ readonly manifests: readonly string[] }>>;
   /**

@@ -108,6 +108,11 @@ export class VaultObject extends DurableObject<Env> implements VaultApi {
     return { ok: true, ...(this.#store?.owned(owner) ?? nothing) };
   }
 
+  async ownedOf(owners: readonly string[]): Promise<Result<{ owned: Record<string, Owned> }>> {
+    const store = this.#store;
+    return { ok: true, owned: Object.fromEntries(owners.map((owner) => [owner, store?.owned(owner) ?? nothing])) };
+  }
+
   async manifestsOf(owner: string): Promise<Result<{ manifests: readonly string[] }>> {
     return { ok: true, manifests: this.#store?.manifestsOf(owner) ?? [] };
   }

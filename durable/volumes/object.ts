@@ -23,8 +23,7 @@ import { Answers } from "./answers.ts";
 import type { AttachAsk, AttachedVolume, DetachAsk, SnapshotCopyAsk, VolumesApi } from "./api.ts";
 import { Attachments, lostHosts } from "./attachments.ts";
 import { BACKUP_DAYS, Backups } from "./backups.ts";
-import { Charges } from "./charges.ts";
-import { HOUR_MS, toBackup } from "./record.ts";
+import { toBackup } from "./record.ts";
 import { VolumeStore } from "./store.ts";
 import { Volumes } from "./volumes.ts";
 
@@ -34,7 +33,6 @@ const SAFETY_MS = 30_000;
 export class VolumesObject extends DurableObject<Env> implements VolumesApi {
   readonly #store: VolumeStore;
   readonly #answers: Answers;
-  readonly #charges: Charges;
   readonly #attachments: Attachments;
   readonly #backups: Backups;
   readonly #volumes: Volumes;
@@ -44,10 +42,9 @@ export class VolumesObject extends DurableObject<Env> implements VolumesApi {
     this.#store = new VolumeStore(ctx, env);
     const tidy = (id: string) => this.#volumes.tidy(id);
     this.#answers = new Answers(this.#store);
-    this.#charges = new Charges(this.#store);
     this.#attachments = new Attachments(this.#store, tidy);
     this.#backups = new Backups(this.#store, tidy);
-    this.#volumes = new Volumes(this.#store, this.#charges, this.#backups);
+    this.#volumes = new Volumes(this.#store, this.#backups);
   }
 
   async create(input: CreateVolume, once: Once): Promise<Result<{ volume: Volume }>> {
@@ -170,15 +167,12 @@ export class VolumesObject extends DurableObject<Env> implements VolumesApi {
     const now = Date.now();
     await this.ctx.storage.setAlarm(now + SAFETY_MS);
     const isLost = lostHosts(this.env);
-    const volumes = store.dueVolumes(now);
-    if (volumes.some(({ state, chargedTo }) => state === "ready" && chargedTo + HOUR_MS <= now))
-      this.#charges.settleAll(now);
     await Promise.all([
-      ...volumes.map((one) => attempt(one.id, () => this.#volumes.due(one, now))),
+      attempt("charges", () => store.charges.alarm(now)),
+      ...store.dueVolumes(now).map((one) => attempt(one.id, () => this.#volumes.due(one, now))),
       ...store.dueAttachments(now).map((one) => attempt(one.id, () => this.#attachments.due(one, isLost))),
       ...store.dueBackups(now).map((one) => attempt(one.id, () => this.#backups.due(one))),
     ]);
-    if (this.#charges.isDue(now)) await attempt("charges", () => this.#charges.report(now));
     await store.arm();
   }
 }

@@ -33,8 +33,6 @@ export interface VolumeRecord {
   readonly daily: boolean;
   readonly backupDays: number;
   readonly nextDailyAt: number;
-  /** It is charged for up to here. */
-  readonly chargedTo: number;
   readonly createdAt: number;
   readonly readyAt: number | null;
 }
@@ -107,12 +105,12 @@ const KEPT_MS = DAY_MS;
 const RETRY_MS = 30_000;
 
 /** When it is to be looked at; always later than now, so that what fails is not tried without a pause. */
-export function volumeDueAt(record: VolumeRecord, now: number): number {
+export function volumeDueAt(record: VolumeRecord, now: number): number | null {
   if (record.state !== "ready") return now + RETRY_MS;
-  const times = [record.chargedTo + HOUR_MS];
+  const times: number[] = [];
   if (record.daily) times.push(record.nextDailyAt);
   if (record.dropped.length > 0) times.push(now + RETRY_MS);
-  return later(Math.min(...times), now);
+  return times.length === 0 ? null : later(Math.min(...times), now);
 }
 
 export function attachmentDueAt(record: AttachmentRecord, now: number): number | null {

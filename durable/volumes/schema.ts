@@ -1,4 +1,5 @@
 /** Tables of an account's volumes. */
+import { chargesTables } from "../charges.ts";
 import type { Migration } from "../migrations.ts";
 
 export const migrations: readonly Migration[] = [
@@ -8,7 +9,7 @@ export const migrations: readonly Migration[] = [
     // due_at: when something is to be done with it without anybody asking.
     // name: of one that is not being deleted; no two have the same.
     // snapshot: of a copy that belongs to one, at its place there.
-    // charges: MiB-milliseconds of a volume in a month; taken: the sequence that the account has booked.
+    // charges: MiB-milliseconds of a volume in a month.
     sql: `
       CREATE TABLE account (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL) STRICT;
       CREATE TABLE volumes (
@@ -60,6 +61,25 @@ export const migrations: readonly Migration[] = [
         answer TEXT,
         at INTEGER NOT NULL
       ) STRICT;
+    `,
+  },
+  {
+    id: "0002-charges",
+    sql: `
+      ALTER TABLE charges RENAME TO charges_of_volumes;
+      DROP INDEX charges_due;
+      ${chargesTables}
+      INSERT INTO charges
+        SELECT volume_id, month, 'volume', amount, sequence, taken, due_at, body FROM charges_of_volumes;
+      DROP TABLE charges_of_volumes;
+      INSERT INTO kept
+        SELECT id, 'volume', body ->> 'sizeMiB', NULL, body ->> 'chargedTo',
+          json_object('name', body ->> 'name', 'labels', json(body -> 'labels'), 'createdAt', created_at)
+        FROM volumes WHERE body ->> 'state' = 'ready';
+      INSERT INTO kept
+        SELECT id, 'backup', body ->> 'ownedBytes', body ->> 'vault', body ->> 'readyAt',
+          json_object('name', body ->> 'name', 'labels', json(body -> 'labels'), 'createdAt', created_at)
+        FROM backups WHERE body ->> 'state' = 'ready';
     `,
   },
 ];

@@ -1,4 +1,6 @@
 /** The tables of an account's volumes, who waits for a change in them, and the alarm that they ask for. No rules. */
+import { accountObject } from "../account/api.ts";
+import { Charges } from "../charges.ts";
 import { hasSchema, migrate } from "../migrations.ts";
 import { Watchers } from "../watchers.ts";
 import { vaultObject, type Owned, type VaultApi } from "../vault/api.ts";
@@ -21,6 +23,7 @@ export class VolumeStore {
   readonly #ctx: DurableObjectState;
   readonly #sql: SqlStorage;
   readonly env: Env;
+  readonly charges: Charges;
   #open: boolean;
   readonly #watchers = new Watchers();
 
@@ -28,6 +31,15 @@ export class VolumeStore {
     this.#ctx = ctx;
     this.#sql = ctx.storage.sql;
     this.env = env;
+    this.charges = new Charges({
+      sql: this.#sql,
+      account: () => accountObject(env.ACCOUNT, this.account),
+      vault: (vault) => this.vault(vault),
+      onOwned: (id, ownedBytes) => {
+        const backup = this.backup(id);
+        if (backup) this.saveBackup({ ...backup, ownedBytes });
+      },
+    });
     this.#open = hasSchema(this.#sql);
     if (this.#open) migrate(ctx.storage, migrations);
   }
@@ -66,10 +78,6 @@ export class VolumeStore {
     return this.volume(volume) ?? this.volumeNamed(volume);
   }
 
-  volumes(): VolumeRecord[] {
-    return this.#all<VolumeRecord>("SELECT body FROM volumes ORDER BY created_at, id");
-  }
-
   /** The newest first, from there on. */
   *volumesBefore(createdAt: number, id: string): Generator<VolumeRecord> {
     yield* this.#each<VolumeRecord>(
@@ -82,7 +90,12 @@ export class VolumeStore {
     return this.#count("SELECT COUNT(*) AS count FROM volumes");
   }
 
+  /** One that is ready is charged from its creation, on its full size. */
   saveVolume(record: VolumeRecord): VolumeRecord {
+    const { id, labels, createdAt, state, sizeMiB: has } = record;
+    const thing = { id, name: record.name, labels, createdAt, meter: "volume", has, vault: null } as const;
+    if (state === "ready") this.charges.keep(thing, createdAt, Date.now());
+    else this.charges.drop(id, Date.now());
     const name = record.state === "deleting" ? null : record.name;
     this.#sql.exec(
       `INSERT INTO volumes (id, name, created_at, due_at, body) VALUES (?, ?, ?, ?, ?)
@@ -160,8 +173,12 @@ export class VolumeStore {
     );
   }
 
+  /** One that is ready is charged, on what it alone stores. */
   saveBackup(record: BackupRecord): BackupRecord {
-    const { id, volumeId, snapshot, createdAt } = record;
+    const { id, volumeId, snapshot, createdAt, name, labels, ownedBytes: has, vault, readyAt } = record;
+    const thing = { id, name, labels, createdAt, meter: "backup", has, vault } as const;
+    if (record.state === "ready") this.charges.keep(thing, readyAt ?? createdAt, Date.now());
+    else this.charges.drop(id, Date.now());
     this.#sql.exec(
       `INSERT INTO backups (id, volume_id, snapshot, place, created_at, due_at, body) VALUES (?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (id) DO UPDATE SET due_at = excluded.due_at, body = excluded.body`,
@@ -192,13 +209,15 @@ export class VolumeStore {
   /** Set the alarm to when something is due. */
   async arm(): Promise<void> {
     const { storage } = this.#ctx;
-    const [{ at } = { at: null }] = this.#sql
-      .exec<{ at: number | null }>(
-        `SELECT MIN(due_at) AS at FROM (
+    const { due } = this.#sql
+      .exec<{ due: number | null }>(
+        `SELECT MIN(due_at) AS due FROM (
            SELECT MIN(due_at) AS due_at FROM volumes UNION ALL SELECT MIN(due_at) FROM attachments
-           UNION ALL SELECT MIN(due_at) FROM backups UNION ALL SELECT MIN(due_at) FROM charges)`,
+           UNION ALL SELECT MIN(due_at) FROM backups)`,
       )
-      .toArray();
+      .one();
+    const times = [due, this.charges.nextAt()].filter((time) => time !== null);
+    const at = times.length === 0 ? null : Math.min(...times);
     await (at === null ? storage.deleteAlarm() : storage.setAlarm(at));
   }
 

@@ -13,7 +13,6 @@ import { refuse, type Result } from "../result.ts";
 import { sandboxObject } from "../sandbox/api.ts";
 import { taken, volumeNotFound } from "./attachments.ts";
 import { backupNotFound, type Backups } from "./backups.ts";
-import type { Charges } from "./charges.ts";
 import { HOUR_MS, isOver, toVolume, type BackupRecord, type VolumeRecord } from "./record.ts";
 import type { VolumeStore } from "./store.ts";
 
@@ -25,12 +24,10 @@ type Refusal = { readonly ok: false; readonly failure: Failure };
 
 export class Volumes {
   readonly #store: VolumeStore;
-  readonly #charges: Charges;
   readonly #backups: Backups;
 
-  constructor(store: VolumeStore, charges: Charges, backups: Backups) {
+  constructor(store: VolumeStore, backups: Backups) {
     this.#store = store;
-    this.#charges = charges;
     this.#backups = backups;
   }
 
@@ -103,7 +100,7 @@ export class Volumes {
     const record = this.#living(called);
     if (!record) return volumeNotFound;
     if (sizeMiB < record.sizeMiB) return tooSmall(record.sizeMiB);
-    const answer = this.#saved({ ...this.#charges.settle(record, Date.now()), sizeMiB });
+    const answer = this.#saved({ ...record, sizeMiB });
     const writer = this.#store
       .attachmentsOf(record.id)
       .find(({ mode, state }) => mode === "rw" && (state === "attaching" || state === "active"));
@@ -121,8 +118,7 @@ export class Volumes {
       const stays = this.#store.attachmentsOf(record.id).filter((one) => !isOver(one));
       const stay = stays.find(({ state }) => state !== "detaching") ?? stays[0];
       if (stay) return taken(stay);
-      const settled = record.state === "ready" ? this.#charges.settle(record, Date.now()) : record;
-      this.#store.saveVolume({ ...settled, state: "deleting" });
+      this.#store.saveVolume({ ...record, state: "deleting" });
     }
     await this.#delete(record.id).catch((fault: unknown) => {
       console.error(JSON.stringify({ level: "error", volume: record.id, fault: String(fault) }));
@@ -193,7 +189,6 @@ export class Volumes {
     if (!released.ok) return;
     // Its key goes with it: what others don't share can't be read any more.
     this.#store.forgetVolume(id);
-    await this.#charges.report(Date.now());
   }
 
   #living(called: string): VolumeRecord | null {
@@ -218,7 +213,7 @@ function freshVolume(id: string, sizeMiB: number, now: number): VolumeRecord {
     vault: `vol-${randomBase36(24)}`,
     key: toBase64Url(crypto.getRandomValues(new Uint8Array(32))),
     ...{ dropped: [], daily: true, backupDays: volumeLimits.backupDaysDefault, nextDailyAt: now + HOUR_MS },
-    ...{ chargedTo: now, createdAt: now, readyAt: null },
+    ...{ createdAt: now, readyAt: null },
   };
 }
 

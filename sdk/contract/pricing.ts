@@ -12,10 +12,12 @@ export const Rates = z
     cpuPerVcpuHour: micros,
     /** Per GiB (2^30) and hour of a running machine. */
     memoryPerGibHour: micros,
-    /** Per GB (10^9) and 30 days of what a sleeping machine alone stores. */
+    /** Per GB (10^9) and 30 days of what a sleeping machine, or a snapshot, alone stores. */
     storedPerGbMonth: micros,
     /** Per GiB (2^30) and hour of a volume's full size, from its creation. */
     volumePerGibHour: micros,
+    /** Per GB (10^9) and 30 days of what a backup of a volume alone stores. */
+    backupPerGbMonth: micros.default(12_000),
   })
   .meta({ id: "Rates" });
 export type Rates = z.infer<typeof Rates>;
@@ -30,16 +32,17 @@ export const defaultRates: Rates = {
   memoryPerGibHour: 7500,
   storedPerGbMonth: 80_000,
   volumePerGibHour: 153,
+  backupPerGbMonth: 12_000,
 };
 
 /** What is measured, in units small enough that every reading is a whole number. */
-export const meters = ["cpu", "memory", "stored", "volume"] as const;
+export const meters = ["cpu", "memory", "stored", "volume", "backup"] as const;
 export type Meter = (typeof meters)[number];
 
-/** CPU-nanoseconds, MiB-milliseconds, byte-milliseconds, MiB-milliseconds. */
+/** CPU-nanoseconds; MiB-milliseconds of `memory` and `volume`; byte-milliseconds of `stored` and `backup`. */
 export type Amounts = Readonly<Record<Meter, bigint>>;
 
-export const NOTHING: Amounts = { cpu: 0n, memory: 0n, stored: 0n, volume: 0n };
+export const NOTHING: Amounts = { cpu: 0n, memory: 0n, stored: 0n, volume: 0n, backup: 0n };
 
 export function isNothing(amounts: Amounts): boolean {
   return meters.every((meter) => amounts[meter] === 0n);
@@ -50,7 +53,13 @@ const GIB_HOUR = 1024n * 3_600_000n;
 const GB_MONTH = 1_000_000_000n * 2_592_000_000n;
 
 /** Units of a meter that its rate is for. */
-const unitsPerRate: Amounts = { cpu: HOUR_NS, memory: GIB_HOUR, stored: GB_MONTH, volume: GIB_HOUR };
+const unitsPerRate: Amounts = {
+  cpu: HOUR_NS,
+  memory: GIB_HOUR,
+  stored: GB_MONTH,
+  volume: GIB_HOUR,
+  backup: GB_MONTH,
+};
 
 function rateOf(rates: Rates, meter: Meter): bigint {
   const of = {
@@ -58,6 +67,7 @@ function rateOf(rates: Rates, meter: Meter): bigint {
     memory: rates.memoryPerGibHour,
     stored: rates.storedPerGbMonth,
     volume: rates.volumePerGibHour,
+    backup: rates.backupPerGbMonth,
   };
   return BigInt(of[meter]);
 }
@@ -74,11 +84,20 @@ export function totalOf(amounts: Amounts, rates: Rates): bigint {
 }
 
 export function add(left: Amounts, right: Amounts): Amounts {
+  return meterwise((meter) => left[meter] + right[meter]);
+}
+
+export function subtract(left: Amounts, right: Amounts): Amounts {
+  return meterwise((meter) => left[meter] - right[meter]);
+}
+
+function meterwise(amount: (meter: Meter) => bigint): Amounts {
   return {
-    cpu: left.cpu + right.cpu,
-    memory: left.memory + right.memory,
-    stored: left.stored + right.stored,
-    volume: left.volume + right.volume,
+    cpu: amount("cpu"),
+    memory: amount("memory"),
+    stored: amount("stored"),
+    volume: amount("volume"),
+    backup: amount("backup"),
   };
 }
 
@@ -122,6 +141,7 @@ export function amountsOf(plan: Plan): Amounts {
     memory: users * exact(plan.memoryGib * 1024) * awakeMs,
     stored: users * exact(plan.storedGb * 1e9) * asleepMs,
     volume: users * exact(plan.volumeGib * 1024) * exact(plan.monthHours * 3_600_000),
+    backup: 0n,
   };
 }
 

@@ -8,7 +8,7 @@ import type { Amounts } from "./pricing.ts";
 /** A whole number that may be past 2^53, as decimal digits. */
 const Amount = z.string().regex(/^\d{1,30}$/, "a whole number, in digits");
 
-/** Amounts of one generation of a machine so far; a later report holds all of an earlier one. Volumes are counted by the edge. */
+/** Amounts of one generation of a machine so far; a later report holds all of an earlier one. Volumes and what is kept apart from machines are counted by the edge. */
 export const UsageReport = z.object({
   account: AccountName,
   id: SandboxId,
@@ -37,14 +37,21 @@ export interface AmountDigits {
   readonly stored: string;
 }
 
-/** @param digits with `volume` of a line of the books, without it of a machine */
+/** @param digits with `volume` and `backup` of a line of the books, without them of a machine */
 export function fromDigits({
   cpu,
   memory,
   stored,
   volume = "0",
-}: AmountDigits & { readonly volume?: string }): Amounts {
-  return { cpu: BigInt(cpu), memory: BigInt(memory), stored: BigInt(stored), volume: BigInt(volume) };
+  backup = "0",
+}: AmountDigits & { readonly volume?: string; readonly backup?: string }): Amounts {
+  return {
+    cpu: BigInt(cpu),
+    memory: BigInt(memory),
+    stored: BigInt(stored),
+    volume: BigInt(volume),
+    backup: BigInt(backup),
+  };
 }
 
 export function toDigits({ cpu, memory, stored }: Amounts): AmountDigits {
@@ -64,12 +71,12 @@ export const UsageQuery = z.strictObject({
 });
 export type UsageQuery = z.infer<typeof UsageQuery>;
 
-/** One sandbox, or volume, in one month. Money in microdollars; amounts as digits, in the units of a report. */
+/** One sandbox, volume, snapshot or backup of a volume in one month. Money in microdollars; amounts as digits, in the units of a report. */
 export const UsageLine = z
   .object({
     month: Month,
-    kind: z.enum(["sandbox", "volume"]),
-    /** Its id; of a volume, the volume's. */
+    kind: z.enum(["sandbox", "volume", "snapshot", "backup"]),
+    /** Its id, whatever it is. A snapshot's copies of volumes are backups here. */
     sandboxId: z.string(),
     name: z.string().nullable(),
     labels: z.record(z.string(), z.string()),
@@ -79,18 +86,21 @@ export const UsageLine = z
     stored: Amount,
     /** MiB-milliseconds of a volume's full size; told within an hour. */
     volume: Amount,
+    /** Byte-milliseconds of what a backup alone stores; told within an hour. */
+    backup: Amount,
     cpuMicros: z.int(),
     memoryMicros: z.int(),
     storedMicros: z.int(),
     /** Of the plan `flat`. */
     flatMicros: z.int(),
     volumeMicros: z.int(),
+    backupMicros: z.int(),
     totalMicros: z.int(),
   })
   .meta({ id: "UsageLine" });
 export type UsageLine = z.infer<typeof UsageLine>;
 
-/** Sum of lines with something in common; `key` is null for those without the label. Volumes count in money alone. */
+/** Sum of lines with something in common; `key` is null for those without the label. What is no sandbox counts in money alone. */
 export const UsageGroup = z
   .object({ key: z.string().nullable(), totalMicros: z.int(), sandboxes: z.int() })
   .meta({ id: "UsageGroup" });
@@ -136,6 +146,8 @@ export function usageCsv(lines: readonly UsageLine[]): string {
     "kind",
     "volume",
     "volumeMicros",
+    "backup",
+    "backupMicros",
   ] as const;
   const heading = ["month", "sandboxId", "name", "labels", "plan", ...fields].join(",");
   const rows = lines.map((line) => {

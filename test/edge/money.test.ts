@@ -255,7 +255,7 @@ it("shows what a month cost by sandbox, by label, by month and as CSV, also of w
   expect(csv.headers.get("content-type")).toBe("text/csv; charset=utf-8");
   const text = await csv.text();
   expect(text.split("\n")[0]).toBe(
-    "month,sandboxId,name,labels,plan,cpu,memory,stored,cpuMicros,memoryMicros,storedMicros,flatMicros,totalMicros,kind,volume,volumeMicros",
+    "month,sandboxId,name,labels,plan,cpu,memory,stored,cpuMicros,memoryMicros,storedMicros,flatMicros,totalMicros,kind,volume,volumeMicros,backup,backupMicros",
   );
   expect(text).toContain(`${month},${red.id},${red.name},"team=red note=""=1"", x",unmetered,${HOUR_NS}`);
   for (const wrong of ["by=color", "by=label:", "format=xml", "month=13"])
@@ -355,6 +355,7 @@ it("plays the example of 1,000 users through a real meter and the real books: $2
     memory: 4096n * 10n * BigInt(HOUR),
     stored: 500_000_000n * 710n * BigInt(HOUR),
     volume: 0n,
+    backup: 0n,
   });
   const account = await openAccount();
   const amounts = measured && toDigits(measured.amounts);

@@ -4,6 +4,7 @@
  *   write-load  files, SQLite and git under parallel writes, through pauses, snapshots and forks (100 and 20 cycles)
  *   growth      what is stored of a fresh sandbox, after pandas, and of RAM that is dirtied again and again (100 cycles)
  *   sleepers    what many compact sleepers take of their host (1,000)
+ *   other-image sleepers wake on a host that has made an image of its own, and never had theirs
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -13,11 +14,17 @@ import { Rouse } from "rouse";
 import { defaultHome } from "../../backend-pool/config.ts";
 import { launch } from "../../backend-pool/local/launcher.ts";
 import type { Part } from "./part.ts";
+import { otherImage } from "./other-image.ts";
 import { growth } from "./growth.ts";
 import { sleepers } from "./sleepers.ts";
 import { writeLoad } from "./write-load.ts";
 
-const parts: Readonly<Record<string, Part>> = { "write-load": writeLoad, growth, sleepers };
+const parts: Readonly<Record<string, Part>> = {
+  "write-load": writeLoad,
+  growth,
+  sleepers,
+  "other-image": otherImage,
+};
 
 const { values } = parseArgs({
   options: {
@@ -42,12 +49,13 @@ for (const name of chosen) {
     ROUSE_PRESTARTED_SECONDS: "0",
     ROUSE_COMPACT_AFTER_SECONDS: "0",
   };
-  const system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, env });
+  const own = await parts[name]?.launch?.(stateDir);
+  const system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, env, ...own });
   const began = performance.now();
   try {
     const rouse = new Rouse({ apiKey: system.apiKey, baseUrl: system.url });
     const faults: string[] = [];
-    const said = await parts[name]?.({
+    const said = await parts[name]?.run({
       ...{ rouse, system, stateDir },
       cycles: values.cycles === undefined ? null : Number(values.cycles),
       count: values.sleepers === undefined ? null : Number(values.sleepers),

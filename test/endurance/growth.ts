@@ -1,6 +1,6 @@
 /** What is stored of a sandbox: fresh, after some work, and when the same memory is dirtied again and again. */
 import type { Sandbox } from "rouse";
-import type { Part } from "./part.ts";
+import type { Course, Part } from "./part.ts";
 
 const MB = 1_000_000;
 const FRESH_MAX = 1 * MB;
@@ -19,7 +19,9 @@ async function owned(sandbox: Sandbox): Promise<number> {
   return (await sandbox.refresh()).info.durability?.ownedBytes ?? Number.NaN;
 }
 
-export const growth: Part = async ({ rouse, cycles, say, expect }) => {
+export const growth: Part = { run };
+
+async function run({ rouse, cycles, say, expect }: Course): Promise<Record<string, unknown>> {
   const times = cycles ?? 100;
   const fresh = await rouse.sandboxes.create({ name: "fresh", idlePauseSeconds: 0 });
   const freshBytes = await owned(fresh);
@@ -47,4 +49,4 @@ export const growth: Part = async ({ rouse, cycles, say, expect }) => {
   const [early, late] = [Math.max(...stored.slice(0, half)), Math.max(...stored.slice(half))];
   expect(late <= early * 1.2, `stored bytes grow: ${early} in the first half, ${late} in the second`);
   return { freshBytes, pandasBytes, dirtied: times, firstHalfMax: early, secondHalfMax: late };
-};
+}

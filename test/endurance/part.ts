@@ -1,6 +1,6 @@
 /** What a part of the endurance run is given. */
 import type { Rouse } from "rouse";
-import type { System } from "../../backend-pool/local/launcher.ts";
+import type { LaunchOptions, System } from "../../backend-pool/local/launcher.ts";
 
 export interface Course {
   readonly rouse: Rouse;
@@ -13,5 +13,9 @@ export interface Course {
   expect(holds: boolean, text: string): void;
 }
 
-/** Answers what its JSON line holds. */
-export type Part = (course: Course) => Promise<Record<string, unknown>>;
+export interface Part {
+  /** How its system differs from that of the others. @param stateDir a folder of the part */
+  launch?(stateDir: string): Promise<Partial<LaunchOptions>>;
+  /** Answers what its JSON line holds. */
+  run(course: Course): Promise<Record<string, unknown>>;
+}

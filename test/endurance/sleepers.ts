@@ -3,13 +3,15 @@ import { join } from "node:path";
 import type { Sandbox } from "rouse";
 import { allocatedBytes, exists } from "../../backend-pool/paths.ts";
 import { run } from "../../backend-pool/process.ts";
-import type { Part } from "./part.ts";
+import type { Course, Part } from "./part.ts";
 
 /** For a thousand. */
 const BYTES_MAX = 1_000_000_000;
 const AT_ONCE = 2;
 
-export const sleepers: Part = async ({ rouse, stateDir, count, say, expect }) => {
+export const sleepers: Part = { run: many };
+
+async function many({ rouse, stateDir, count, say, expect }: Course): Promise<Record<string, unknown>> {
   const wanted = count ?? 1000;
   const made: Sandbox[] = [];
   const compact = async (sandbox: Sandbox) => {
@@ -38,4 +40,4 @@ export const sleepers: Part = async ({ rouse, stateDir, count, say, expect }) =>
   const began = performance.now();
   await rouse.sandboxes.list();
   return { sleepers: made.length, bytes, bytesEach: each, processes, listMs: Math.round(performance.now() - began) };
-};
+}

@@ -41,6 +41,7 @@ export class CliBench {
       cwd: this.folder,
       env: {
         PATH: process.env["PATH"],
+        NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"],
         HOME: this.folder,
         XDG_CONFIG_HOME: join(this.folder, "config"),
         ROUSE_HOME: join(this.folder, "home"),

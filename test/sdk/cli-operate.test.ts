@@ -102,6 +102,8 @@ describe("usage", () => {
     storedMicros: 55,
     flatMicros: 0,
     volumeMicros: 0,
+    backup: "0",
+    backupMicros: 0,
     totalMicros: 40_055,
   };
 
@@ -127,21 +129,23 @@ describe("usage", () => {
     expect(rows[1]).toMatch(/^demo~abcdefghijkl +1\.000 +2\.000 +0\.500 +\$0\.04$/);
     expect(rows[2]).toMatch(/^Total +\$0\.04$/);
     expect((await rouse(["usage", "--csv"])).stdout).toBe(
-      "month,sandboxId,name,labels,plan,cpu,memory,stored,cpuMicros,memoryMicros,storedMicros,flatMicros,totalMicros,kind,volume,volumeMicros\n" +
-        "2026-11,demo~abcdefghijkl,demo,team=blue,metered,3600000000000,7372800000,1800000000000000,25000,15000,55,0,40055,sandbox,0,0\n",
+      "month,sandboxId,name,labels,plan,cpu,memory,stored,cpuMicros,memoryMicros,storedMicros,flatMicros,totalMicros,kind,volume,volumeMicros,backup,backupMicros\n" +
+        "2026-11,demo~abcdefghijkl,demo,team=blue,metered,3600000000000,7372800000,1800000000000000,25000,15000,55,0,40055,sandbox,0,0,0,0\n",
     );
     expect(JSON.parse((await rouse(["usage", "--json"])).stdout)).toMatchObject({ lines: [line] });
     expect((await rouse(["usage", "--month", "2020-01"])).stdout).toBe("Nothing was used in 2020-01.\n");
   });
 
-  test("shows volumes in a column of their own, where there are any", async () => {
+  test("shows volumes and backups in columns of their own, where there are any", async () => {
     const amounts = { volume: "7372800000", volumeMicros: 306, totalMicros: 306, cpu: "0", memory: "0", stored: "0" };
     const volume = { ...line, ...amounts, kind: "volume" as const, sandboxId: "vol-0" };
-    server.on("GET /v1/usage", (_request, reply) => reply.json(usageAnswer({ lines: [line, volume] })));
+    const backup = { ...line, ...amounts, volume: "0", backup: "3600000000000000", kind: "backup" as const };
+    server.on("GET /v1/usage", (_request, reply) => reply.json(usageAnswer({ lines: [line, volume, backup] })));
     const rows = (await rouse(["usage"])).stdout.trimEnd().split("\n");
-    expect(rows[0]).toMatch(/^SANDBOX OR VOLUME +VCPU-H +GIB-H +GB-H ASLEEP +GIB-H VOLUME +2026-11$/);
-    expect(rows[1]).toMatch(/^demo~abcdefghijkl +1\.000 +2\.000 +0\.500 +0\.000 +\$0\.04$/);
-    expect(rows[2]).toMatch(/^vol-0 +0\.000 +0\.000 +0\.000 +2\.000 +\$0\.00$/);
+    expect(rows[0]).toMatch(/^ID +VCPU-H +GIB-H +GB-H ASLEEP +GIB-H VOLUME +GB-H BACKUP +2026-11$/);
+    expect(rows[1]).toMatch(/^demo~abcdefghijkl +1\.000 +2\.000 +0\.500 +0\.000 +0\.000 +\$0\.04$/);
+    expect(rows[2]).toMatch(/^vol-0 +0\.000 +0\.000 +0\.000 +2\.000 +0\.000 +\$0\.00$/);
+    expect(rows[3]).toMatch(/ +0\.000 +1\.000 +\$0\.00$/);
   });
 
   test("shows all months, and totals", async () => {

@@ -5,6 +5,7 @@ import { reduce, timersOf } from "../../durable/sandbox/lifecycle.ts";
 import { Meter, REST_REPORT_MS } from "../../backend-pool/report/meter.ts";
 import type { JournalRow } from "../../backend-pool/store/journal.ts";
 import type { UsageRow } from "../../backend-pool/store/usage.ts";
+import { NOTHING } from "../../sdk/contract/pricing.ts";
 import { toDigits } from "../../sdk/contract/usage.ts";
 import { HEARTBEAT_MS, sample } from "./board.ts";
 import { SHAPE } from "./objects.ts";
@@ -40,9 +41,8 @@ export function sizes(): Sizes {
   const timers = [step, retention, lease, NOW].filter((at) => at !== null).length * (bytes("retention") * 2 + 8);
   const answer = bytes(JSON.stringify({ ok: true, sandbox })) + 2 * 36 + 64 + record.id.length;
   const index = JSON.stringify(sandbox);
-  const digits = Object.values(toDigits({ cpu: 10n ** 12n, memory: 10n ** 9n, stored: 10n ** 15n, volume: 0n })).join(
-    "",
-  );
+  const used = { ...NOTHING, cpu: 10n ** 12n, memory: 10n ** 9n, stored: 10n ** 15n };
+  const digits = Object.values(toDigits(used)).join("");
   const { lastSeenAt: _, live: __, draining: ___, ...beat } = sample(1);
   return {
     recordBytes: body,

@@ -104,7 +104,7 @@ describe("money", () => {
 
   it("is summed by label, and what has none is a group of its own", () => {
     const line = (sandboxId: string, labels: Record<string, string>, totalMicros: number) =>
-      ({ month: "2026-11", sandboxId, labels, totalMicros }) as unknown as UsageLine;
+      ({ month: "2026-11", kind: "sandbox", sandboxId, labels, totalMicros }) as unknown as UsageLine;
     const lines = [
       line("a", { team: "x" }, 1),
       line("b", { team: "y" }, 2),

@@ -4,10 +4,10 @@ import { addedBy, monthOf, priceOfLine, type Booked } from "../../durable/accoun
 import { add, defaultRates, NOTHING, totalOf, type Amounts } from "../../sdk/contract/pricing.ts";
 
 const amounts = (cpu: number, memory = 0, stored = 0): Amounts => ({
+  ...NOTHING,
   cpu: BigInt(cpu),
   memory: BigInt(memory),
   stored: BigInt(stored),
-  volume: 0n,
 });
 
 describe("a report", () => {

@@ -26,7 +26,7 @@ describe("the published example of 1,000 users", () => {
 
   it("comes to what was published", () => {
     const lines = meters.map((meter) => dollars(priceOf(meter, amounts[meter], defaultRates)));
-    expect(lines).toEqual(["$25.00", "$300.00", "$39.44", "$0.00"]);
+    expect(lines).toEqual(["$25.00", "$300.00", "$39.44", "$0.00", "$0.00"]);
     expect(dollars(totalOf(amounts, defaultRates))).toBe("$364.44");
   });
 
@@ -55,6 +55,7 @@ test("readings add up to the price of their sum when they are priced late", () =
     memory: BigInt(random()),
     stored: BigInt(random()),
     volume: BigInt(random()),
+    backup: BigInt(random()),
   }));
   for (const part of parts) sum = add(sum, part);
   for (const meter of meters) expect(sum[meter]).toBe(parts.reduce((all, part) => all + part[meter], 0n));

@@ -5,6 +5,14 @@ import { bootId, count, median, startCounter } from "./counter.ts";
 import type { Stage } from "./tell.ts";
 
 const FORKS = 16;
+const FILES = 1000;
+const MAKE_FILES = `mkdir -p /workspace/many && cd /workspace/many && python3 -c '
+import os
+for n in range(${FILES}):
+    with open(str(n), "wb") as file:
+        file.write(os.urandom(2000))' && sha256sum * > ../sums`;
+/** Prints a number that no other machine should draw. Fails when a file is not what it was. */
+const CHECK_FILES = "cd /workspace/many && sha256sum -c --quiet ../sums && cat /proc/sys/kernel/random/uuid";
 
 export interface ForkResult {
   readonly forks: number;
@@ -17,9 +25,10 @@ export interface ForkResult {
 export async function tellFork(stage: Stage): Promise<ForkResult> {
   const { say } = stage;
   const rouse = new Rouse({ apiKey: stage.apiKey, baseUrl: stage.url });
-  say("A machine is made, with a counter in memory ...");
+  say(`A machine is made, with a counter in memory and ${FILES} files ...`);
   const source = await rouse.sandboxes.create({ name: "source", idlePauseSeconds: 0 });
   await startCounter(source);
+  await source.exec(MAKE_FILES, { check: true });
   const before = await count(source);
 
   const began = performance.now();
@@ -35,11 +44,20 @@ export async function tellFork(stage: Stage): Promise<ForkResult> {
     counts.push(await count(fork));
     took.push(performance.now() - asked);
   }
-  const serving = counts.filter((n) => n === before + 1).length;
   const boots = new Set(await Promise.all(sandboxes.map(bootId)));
-  say(`${serving} count on from ${before}; ${boots.size} have a boot id of their own`);
+  const drawn = new Set<string>();
+  let serving = 0;
+  for (const [n, fork] of sandboxes.entries()) {
+    const { exitCode, stdout } = await fork.exec(CHECK_FILES);
+    if (exitCode === 0 && counts[n] === before + 1) serving++;
+    drawn.add(stdout.trim());
+  }
+  say(
+    `${serving} count on from ${before} with all their files; ${boots.size} have a boot id of their own, ${drawn.size} another random number`,
+  );
   await Promise.all([source, ...sandboxes].map((one) => one.delete()));
-  if (serving < FORKS || boots.size < FORKS) throw new Error("not all forks are what they should be");
+  if (serving < FORKS || boots.size < FORKS || drawn.size < FORKS)
+    throw new Error("not all forks are what they should be");
   return { forks: FORKS, serving, frozenMs, forkMsP50: median(took) };
 }
 

@@ -64,7 +64,13 @@ export const cost: Command = {
   },
 };
 
-const TITLES: Record<Meter, string> = { cpu: "CPU", memory: "Memory", stored: "Asleep", volume: "Volume" };
+const TITLES: Record<Meter, string> = {
+  cpu: "CPU",
+  memory: "Memory",
+  stored: "Asleep",
+  volume: "Volume",
+  backup: "Backup",
+};
 
 function howOf(meter: Meter, plan: Plan, rates: Rates): string {
   const users = `${count(plan.users)} x`;
@@ -78,6 +84,8 @@ function howOf(meter: Meter, plan: Plan, rates: Rates): string {
       return `${users} ${plan.storedGb} GB x $${rates.storedPerGbMonth / MICROS} x ${asleep} h / 720 h`;
     case "volume":
       return `${users} ${plan.monthHours} h x ${plan.volumeGib} GiB x $${rates.volumePerGibHour / MICROS}`;
+    case "backup":
+      return `$${rates.backupPerGbMonth / MICROS} per GB`;
   }
 }
 

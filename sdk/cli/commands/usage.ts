@@ -11,7 +11,7 @@ const GB_HOUR = 1e9 * 3_600_000;
 
 export const usage: Command = {
   name: "usage",
-  summary: "Show what sandboxes and volumes came to in a month",
+  summary: "Show what sandboxes, volumes, snapshots and backups came to in a month",
   usage: "[--month YYYY-MM|all] [--by WHAT] [--csv]",
   words: [0, 0],
   options: {
@@ -46,7 +46,8 @@ function nothing({ month }: Usage): string {
 function linesOf(answer: Usage): string {
   if (answer.lines.length === 0) return nothing(answer);
   const all = answer.month === "all";
-  const anyVolume = answer.lines.some(({ kind }) => kind === "volume");
+  const kinds = new Set(answer.lines.map(({ kind }) => kind));
+  const [anyVolume, anyBackup] = [kinds.has("volume"), kinds.has("backup")];
   const rows = answer.lines.map((line) => [
     ...(all ? [line.month] : []),
     line.sandboxId,
@@ -54,13 +55,15 @@ function linesOf(answer: Usage): string {
     hours(line.memory, GIB_HOUR),
     hours(line.stored, GB_HOUR),
     ...(anyVolume ? [hours(line.volume, GIB_HOUR)] : []),
+    ...(anyBackup ? [hours(line.backup, GB_HOUR)] : []),
     dollars(BigInt(line.totalMicros)),
   ]);
   const heading = [
     ...(all ? ["MONTH"] : []),
-    anyVolume ? "SANDBOX OR VOLUME" : "SANDBOX",
+    [...kinds].every((kind) => kind === "sandbox") ? "SANDBOX" : "ID",
     ...["VCPU-H", "GIB-H", "GB-H ASLEEP"],
     ...(anyVolume ? ["GIB-H VOLUME"] : []),
+    ...(anyBackup ? ["GB-H BACKUP"] : []),
     all ? "COST" : answer.month,
   ];
   const total = heading.map((_, column): string => (column === 0 ? "Total" : ""));
