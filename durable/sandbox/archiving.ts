@@ -112,7 +112,7 @@ export class Archiving {
     const after = stored(now.archive, step.manifest, 1 + now.keepPauses, Date.now());
     this.#take(now, { ...after, archive: { ...after.archive, ownedBytes } });
     if (after.dropped.length === 0) return { ok: true, answer: { ownedBytes } };
-    await this.#engine.release();
+    await this.#engine.runErrands("release");
     return { ok: true, answer: await this.refreshOwned(record.id) };
   }
 

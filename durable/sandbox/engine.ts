@@ -4,21 +4,18 @@
  * a crash at any point leaves a step that the alarm, or the next caller, drives again.
  */
 import { accountObject } from "../account/api.ts";
-import { readBoard } from "../hosts/board-facade.ts";
 import { isSettled, type Dropped } from "./archive.ts";
 import { Archiving } from "./archiving.ts";
 import { Copies } from "./copies.ts";
 import { Differences } from "./differences.ts";
 import { Volumes } from "./volumes.ts";
-import { Detaches, type Detach } from "./detaches.ts";
+import { Errands, type Detach, type Errand } from "./errands.ts";
 import { HostClient, type HostAddress } from "./host-client.ts";
 import { Hosting } from "./hosting.ts";
 import { heldUntil, idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
 import { hasStep, isLive, isTransitional, reduce, STEP_CHECK_MS, timersOf, type Outcome } from "./lifecycle.ts";
-import { Purges } from "./purges.ts";
 import { identityOf, toSandbox, type SandboxRecord } from "./record.ts";
-import { Releases } from "./releases.ts";
 import { unreachable } from "./step.ts";
 import { SandboxStore } from "./store.ts";
 import { Timers, type TimerKind } from "./timers.ts";
@@ -46,9 +43,7 @@ export class Engine {
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
   readonly #host: HostClient;
-  readonly #purges: Purges;
-  readonly #releases: Releases;
-  readonly #detaches: Detaches;
+  readonly #errands: Errands;
   readonly #watchers = new Set<Watcher>();
   #store: SandboxStore | null;
   #driving: Promise<void> | null = null;
@@ -61,9 +56,7 @@ export class Engine {
     this.#ctx = ctx;
     this.#env = env;
     this.#host = new HostClient(env.ROUSE_HOST_SECRET);
-    this.#purges = new Purges(ctx.storage, this.#host);
-    this.#releases = new Releases(ctx.storage, env.VAULT);
-    this.#detaches = new Detaches(ctx.storage, env.VOLUMES);
+    this.#errands = new Errands(ctx.storage, env, this.#host);
     this.archiving = new Archiving(this, env);
     this.hosting = new Hosting(this, env, this.#host);
     this.copies = new Copies(this, env, this.#host);
@@ -127,47 +120,33 @@ export class Engine {
 
   /** What a host has of the sandbox is removed, when it can be. */
   leaveBehind({ id, life: { generation } }: SandboxRecord, host: HostAddress): void {
-    this.#purges.add(id, generation, host, Date.now());
-    this.timers.set("purges", this.#purges.dueAt());
+    const now = Date.now();
+    this.#errands.add({ kind: "purge", id, generation, host, since: now }, now);
+    this.timers.set("errands", this.#errands.dueAt());
   }
 
   /** The sandbox lives on that host after all. */
   arriveAt(id: string, hostId: string): void {
-    this.#purges.drop(id, hostId);
+    this.#errands.dropPurge(id, hostId);
   }
 
-  /** Tell the vault what is not needed any more. */
-  async release(): Promise<void> {
-    const record = this.record();
-    if (record) await this.#releases.run(record.account, Date.now());
-    this.timers.set("releases", this.#releases.dueAt());
+  /** Tell others what they are to know, of one kind unless that is null. */
+  async runErrands(kind: Errand["kind"] | null): Promise<void> {
+    await this.#errands.run(this.identity().account, kind, Date.now());
+    this.timers.set("errands", this.#errands.dueAt());
     this.timers.arm();
   }
 
   /** A manifest that may have been given up is needed again. */
   stillNeeds(vault: string, manifest: string): void {
     const record = this.record();
-    if (record) this.#releases.drop(vault, record.id, manifest);
-  }
-
-  /** Tell the account's volumes what the sandbox has let go of. */
-  async detach(): Promise<void> {
-    const record = this.record();
-    if (record) await this.#detaches.run(record.account, Date.now());
-    this.timers.set("detaches", this.#detaches.dueAt());
-    this.timers.arm();
+    if (record) this.#errands.dropRelease(vault, record.id, manifest);
   }
 
   /** A host shows itself with a machine that nothing is known of: what is left of it is removed now. */
   hastenPurge(id: string): void {
-    if (!this.#store || !this.#purges.hasten(id, Date.now())) return;
-    this.background(this.#purge());
-  }
-
-  async #purge(): Promise<void> {
-    await this.#purges.run(await readBoard(this.#env), Date.now());
-    this.timers.set("purges", this.#purges.dueAt());
-    this.timers.arm();
+    if (!this.#store || !this.#errands.hastenPurge(id, Date.now())) return;
+    this.background(this.runErrands("purge"));
   }
 
   /**
@@ -183,12 +162,15 @@ export class Engine {
     const { id, life } = given;
     const settled = isSettled(given);
     const letGo = given.volumes.filter((one) => !record.volumes.includes(one));
-    const gone = letGo.map(({ attachment }) => ({ attachment, sandboxId: id, generation: life.generation, settled }));
+    const { generation } = life;
+    const errands: readonly Errand[] = [
+      ...released.map(({ vault, manifest }) => ({ kind: "release", vault, owner: id, manifest }) as const),
+      ...letGo.map(({ attachment }) => ({ kind: "detach", attachment, sandboxId: id, generation, settled }) as const),
+      ...detached,
+    ];
     store.transaction(() => {
-      for (const { vault, manifest } of released) this.#releases.add(vault, record.id, manifest, Date.now());
-      if (released.length > 0) this.timers.set("releases", Date.now());
-      for (const one of [...gone, ...detached]) this.#detaches.add(one, Date.now());
-      if (gone.length + detached.length > 0) this.timers.set("detaches", Date.now());
+      for (const errand of errands) this.#errands.add(errand, Date.now());
+      if (errands.length > 0) this.timers.set("errands", this.#errands.dueAt());
       store.saveRecord(record);
       store.nextSequence();
       this.timers.set("step", step);
@@ -385,15 +367,9 @@ export class Engine {
         return this.configure();
       case "outbox":
         return this.pushIndex();
-      case "purges":
-        this.timers.set("purges", Date.now() + STEP_CHECK_MS);
-        return this.#purge();
-      case "releases":
-        this.timers.set("releases", Date.now() + STEP_CHECK_MS);
-        return this.release();
-      case "detaches":
-        this.timers.set("detaches", Date.now() + STEP_CHECK_MS);
-        return this.detach();
+      case "errands":
+        this.timers.set("errands", Date.now() + STEP_CHECK_MS);
+        return this.runErrands(null);
       case "configure":
         this.timers.set("configure", Date.now() + CONFIGURE_RETRY_MS);
         if (record?.configurePending && record.life.state === "running") await this.configure();

@@ -81,4 +81,38 @@ export const migrations: readonly Migration[] = [
       ) STRICT;
     `,
   },
+  {
+    id: "0005-errands",
+    sql: `
+      CREATE TABLE errands (
+        key TEXT PRIMARY KEY,
+        kind TEXT NOT NULL,
+        body TEXT NOT NULL,
+        attempts INTEGER NOT NULL,
+        due_at INTEGER NOT NULL
+      ) STRICT;
+      INSERT INTO errands
+        SELECT 'purge ' || id || ' ' || host_id, 'purge',
+          json_object('kind', 'purge', 'id', id, 'generation', generation,
+            'host', json_object('id', host_id, 'url', url), 'since', since),
+          attempts, due_at
+        FROM purges;
+      INSERT INTO errands
+        SELECT 'release ' || vault || ' ' || owner || ' ' || manifest, 'release',
+          json_object('kind', 'release', 'vault', vault, 'owner', owner, 'manifest', NULLIF(manifest, '')),
+          attempts, due_at
+        FROM releases;
+      INSERT INTO errands
+        SELECT 'detach ' || attachment, 'detach',
+          json_object('kind', 'detach', 'attachment', attachment, 'sandboxId', sandbox_id, 'generation', generation,
+            'settled', json(iif(settled, 'true', 'false'))),
+          attempts, due_at
+        FROM detaches;
+      DROP TABLE purges;
+      DROP TABLE releases;
+      DROP TABLE detaches;
+      INSERT INTO timers SELECT 'errands', MIN(due_at) FROM errands HAVING MIN(due_at) IS NOT NULL;
+      DELETE FROM timers WHERE kind IN ('purges', 'releases', 'detaches');
+    `,
+  },
 ];

@@ -1,18 +1,7 @@
 /** Many timers on the one alarm an object has. */
 
 /** `step`: a host call is due or under way; the others say themselves. */
-export const timerKinds = [
-  "step",
-  "retention",
-  "lease",
-  "holds",
-  "outbox",
-  "configure",
-  "answers",
-  "purges",
-  "releases",
-  "detaches",
-] as const;
+export const timerKinds = ["step", "retention", "lease", "holds", "outbox", "configure", "answers", "errands"] as const;
 export type TimerKind = (typeof timerKinds)[number];
 
 export class Timers {

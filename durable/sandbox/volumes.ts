@@ -8,7 +8,7 @@ import { volumesObject, type VolumesApi } from "../volumes/api.ts";
 import type { Origin } from "../snapshots/record.ts";
 import type { Change, VolumeCopied } from "./api.ts";
 import { isSettled, pointAtRest } from "./archive.ts";
-import type { Detach } from "./detaches.ts";
+import type { Detach } from "./errands.ts";
 import type { Engine } from "./engine.ts";
 import type { HeldVolume } from "./held-volume.ts";
 import type { HostClient } from "./host-client.ts";
@@ -128,9 +128,9 @@ export class Volumes {
     if (now?.id !== id) return { ok: true };
     const volumes = now.volumes.filter((one) => one.attachment !== attachment);
     const settled = volume.mode === "snapshot" || isSettled(record);
-    const gone: Detach = { attachment, sandboxId: id, generation, settled };
+    const gone: Detach = { kind: "detach", attachment, sandboxId: id, generation, settled };
     this.#engine.save({ ...now, volumes }, [], [gone]);
-    await this.#engine.detach();
+    await this.#engine.runErrands("detach");
     return { ok: true };
   }
 

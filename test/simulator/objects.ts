@@ -203,7 +203,7 @@ export class Objects {
     return { type: "hostLost", generation, failure };
   }
 
-  /** What is left on a host that was given up is removed when that is back (`purges.ts`). */
+  /** What is left on a host that was given up is removed when that is back (`errands.ts`). */
   #giveUp(name: number, before: Life): void {
     const host = this.hostOf(name);
     this.#invariants.check(

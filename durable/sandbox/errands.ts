@@ -1,0 +1,157 @@
+/** What others are told until they have taken note. An errand is noted with the change that it follows from. */
+import { backoffMs } from "../backoff.ts";
+import { readBoard } from "../hosts/board-facade.ts";
+import { vaultObject } from "../vault/api.ts";
+import { volumesObject } from "../volumes/api.ts";
+import type { HostAddress, HostClient } from "./host-client.ts";
+
+/** A vault: the owner needs a saved state no more. */
+export interface Release {
+  readonly kind: "release";
+  readonly vault: string;
+  readonly owner: string;
+  /** null: none of all that the owner has. */
+  readonly manifest: string | null;
+}
+
+/** The keeper of volumes: the sandbox has let go of one. */
+export interface Detach {
+  readonly kind: "detach";
+  readonly attachment: string;
+  readonly sandboxId: string;
+  /** The newest run that may have written. */
+  readonly generation: number;
+  /** No host has anything of it that is not stored. */
+  readonly settled: boolean;
+}
+
+/**
+ * A host that was given up, whenever it is back: it is to remove what it has of a sandbox that was deleted, or that
+ * another host took over.
+ */
+export interface Purge {
+  readonly kind: "purge";
+  readonly id: string;
+  /** The newest that was begun there. */
+  readonly generation: number;
+  readonly host: HostAddress;
+  /** Unix milliseconds. */
+  readonly since: number;
+}
+
+export type Errand = Release | Detach | Purge;
+
+const FIRST_TRY_MS: Record<Errand["kind"], number> = { release: 1000, detach: 1000, purge: 5000 };
+/** A host that was away for longer comes back as another, milliseconds. */
+const PURGES_KEPT_MS = 90 * 86_400_000;
+
+type Row = { key: string; body: string; attempts: number };
+
+export class Errands {
+  readonly #sql: SqlStorage;
+  readonly #env: Env;
+  readonly #host: HostClient;
+
+  constructor(storage: DurableObjectStorage, env: Env, host: HostClient) {
+    this.#sql = storage.sql;
+    this.#env = env;
+    this.#host = host;
+  }
+
+  add(errand: Errand, now: number): void {
+    // A host that was just given up is not there now.
+    const dueAt = errand.kind === "purge" ? now + FIRST_TRY_MS.purge : now;
+    this.#sql.exec(
+      "INSERT OR REPLACE INTO errands (key, kind, body, attempts, due_at) VALUES (?, ?, ?, 0, ?)",
+      ...[keyOf(errand), errand.kind, JSON.stringify(errand), dueAt],
+    );
+  }
+
+  /** The owner needs that state again. */
+  dropRelease(vault: string, owner: string, manifest: string): void {
+    for (const one of [manifest, null]) this.#drop(keyOf({ kind: "release", vault, owner, manifest: one }));
+  }
+
+  /** The machine lives on that host after all. */
+  dropPurge(id: string, hostId: string): void {
+    this.#drop(`purge ${id} ${hostId}`);
+  }
+
+  /** The host of that machine is back: no need to wait. Whether there is anything of it to remove. */
+  hastenPurge(id: string, now: number): boolean {
+    return (
+      this.#sql
+        .exec("UPDATE errands SET due_at = ? WHERE kind = 'purge' AND body ->> 'id' = ? RETURNING key", now, id)
+        .toArray().length > 0
+    );
+  }
+
+  dueAt(): number | null {
+    return this.#sql.exec<{ at: number | null }>("SELECT MIN(due_at) AS at FROM errands").one().at;
+  }
+
+  /** Run those that are due, of one kind unless that is null; what fails is due again later. */
+  async run(account: string, kind: Errand["kind"] | null, now: number): Promise<void> {
+    const due = this.#sql
+      .exec<Row>(
+        "SELECT key, body, attempts FROM errands WHERE due_at <= ? AND (? IS NULL OR kind = ?)",
+        now,
+        kind,
+        kind,
+      )
+      .toArray();
+    await Promise.all(
+      due.map(async ({ key, body, attempts }) => {
+        const errand = JSON.parse(body) as Errand;
+        const done = await this.#tell(account, errand, now).catch(() => false);
+        // It may have been noted anew meanwhile.
+        if (done) this.#sql.exec("DELETE FROM errands WHERE key = ? AND body = ?", key, body);
+        else
+          this.#sql.exec(
+            "UPDATE errands SET attempts = attempts + 1, due_at = ? WHERE key = ?",
+            ...[now + backoffMs(FIRST_TRY_MS[errand.kind], attempts), key],
+          );
+      }),
+    );
+  }
+
+  /** Whether it is done with. */
+  async #tell(account: string, errand: Errand, now: number): Promise<boolean> {
+    switch (errand.kind) {
+      case "release": {
+        const { vault, owner, manifest } = errand;
+        await vaultObject(this.#env.VAULT, account, vault).release(owner, manifest === null ? null : [manifest]);
+        return true;
+      }
+      case "detach": {
+        const { attachment, sandboxId, generation, settled } = errand;
+        const ask = { sandboxId, attachments: [attachment], generation, settled };
+        await volumesObject(this.#env.VOLUMES, account).detach(ask);
+        return true;
+      }
+      case "purge": {
+        const { id, generation, host, since } = errand;
+        const { hosts } = await readBoard(this.#env);
+        // It may be back under another address.
+        const at = { id: host.id, url: hosts.find(({ hostId }) => hostId === host.id)?.url ?? host.url };
+        const answer = await this.#host.destroy(at, id, generation, new AbortController().signal);
+        return answer.ok || answer.failure.code === "not_found" || now - since > PURGES_KEPT_MS;
+      }
+    }
+  }
+
+  #drop(key: string): void {
+    this.#sql.exec("DELETE FROM errands WHERE key = ?", key);
+  }
+}
+
+function keyOf(errand: Errand): string {
+  switch (errand.kind) {
+    case "release":
+      return `release ${errand.vault} ${errand.owner} ${errand.manifest ?? ""}`;
+    case "detach":
+      return `detach ${errand.attachment}`;
+    case "purge":
+      return `purge ${errand.id} ${errand.host.id}`;
+  }
+}
