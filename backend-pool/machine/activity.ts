@@ -9,6 +9,7 @@ export const CPU_WINDOW_MS = 5000;
 export class Activity {
   #open = 0;
   #lastMs: number;
+  #lastUse: "use" | "cpu" = "use";
   readonly #now: () => number;
 
   constructor(lastMs: number, now: () => number = Date.now) {
@@ -26,6 +27,10 @@ export class Activity {
     return this.#open > 0 ? this.#now() : this.#lastMs;
   }
 
+  get lastUse(): "use" | "cpu" {
+    return this.#lastUse;
+  }
+
   /** Something began; call the answer once when its last byte went or its socket closed. */
   begin(): () => void {
     this.#open++;
@@ -34,12 +39,14 @@ export class Activity {
       if (ended) return;
       ended = true;
       this.#open--;
-      this.#lastMs = this.#now();
+      this.touch();
     };
   }
 
-  touch(): void {
+  /** A sign of use; `cpu`: nobody asked for anything, and its virtual CPUs are at work. */
+  touch(use: "use" | "cpu" = "use"): void {
     this.#lastMs = this.#now();
+    this.#lastUse = use;
   }
 }
 

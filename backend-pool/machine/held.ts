@@ -134,6 +134,8 @@ export function describe(held: Held): Machine {
     memoryRestored: row.memoryRestored,
     endReason: row.endReason,
     lastActiveAt: new Date(held.activity.lastMs).toISOString(),
+    open: held.activity.open,
+    lastUse: held.activity.lastUse,
     lastActionMs: row.lastActionMs,
   };
 }

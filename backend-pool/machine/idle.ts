@@ -59,7 +59,7 @@ export class IdleWatch {
         const before = await cpuTicks();
         await new Promise((resolve) => setTimeout(resolve, CPU_WINDOW_MS).unref());
         const quiet = isCpuIdle(before, await cpuTicks(), performance.now() - from);
-        if (watch === this.#watch && !quiet) activity.touch();
+        if (watch === this.#watch && !quiet) activity.touch("cpu");
         if (watch === this.#watch && quiet && this.isIdle()) onIdle();
       }
     } catch {

@@ -11,6 +11,7 @@ import type {
   HistoryPoint,
   Snapshot,
 } from "../../sdk/contract/snapshot.ts";
+import type { Cause, Why } from "../../sdk/contract/timeline.ts";
 import type { CreateVolumeMount } from "../../sdk/contract/volume.ts";
 import type { CreateTerms } from "./record.ts";
 import type {
@@ -42,6 +43,8 @@ export interface Change extends Ask {
   readonly idempotencyKey: string | null;
   /** SHA-256 of route and body, which a repeated key must match. */
   readonly fingerprint: string;
+  /** Who asks; null for nobody from outside. */
+  readonly cause: Cause | null;
 }
 
 /** Facts that decide who may come in. They never need the machine. */
@@ -70,6 +73,8 @@ export interface RouteAsk extends Ask {
   readonly waitMs: number;
   /** Ask the host whether it really runs: it answered otherwise, or a body can be sent only once. */
   readonly verify: boolean;
+  /** Who has it wake; null where nothing is to wake, or nobody from outside asks. */
+  readonly cause: Cause | null;
 }
 
 export type SandboxAnswer = Result<{ readonly sandbox: Sandbox }>;
@@ -102,6 +107,8 @@ export interface SandboxApi {
   create(input: CreateSandbox, terms: CreateTerms, change: Omit<Change, "id">): Promise<SandboxAnswer>;
   get(ask: Ask): Promise<SandboxAnswer>;
   /** The sandbox when it reaches the state, ends, or the time is up. */
+  /** What keeps it awake, who had it wake, and when it slept; what it cost is not the object's to say. */
+  why(ask: Ask): Promise<Result<{ readonly why: Omit<Why, "chargedMicros"> & { readonly id: string } }>>;
   waitFor(ask: Ask, state: SandboxState, waitMs: number): Promise<SandboxAnswer>;
   update(input: UpdateSandbox, change: Change): Promise<SandboxAnswer>;
   pause(change: Change): Promise<SandboxAnswer>;

@@ -123,7 +123,7 @@ export class Copies {
       return sandboxObject(this.#env.SANDBOX, account, label).create(
         { ...wanted, ...(name === undefined ? {} : { name }) },
         { ...terms, fork: { env, shape, from } },
-        { holdMs: change.holdMs, idempotencyKey: own, fingerprint: change.fingerprint },
+        { ...change, idempotencyKey: own },
       );
     };
     const answers = await Promise.all(Array.from({ length: count }, (_, i) => create(i + 1)));
@@ -248,7 +248,7 @@ export class Copies {
 
   async #remove(account: string, sandbox: Sandbox): Promise<void> {
     await sandboxObject(this.#env.SANDBOX, account, sandbox.label)
-      .remove(0, { id: sandbox.id, holdMs: 0, idempotencyKey: null, fingerprint: "" })
+      .remove(0, { id: sandbox.id, holdMs: 0, idempotencyKey: null, fingerprint: "", cause: null })
       .catch(() => undefined);
   }
 

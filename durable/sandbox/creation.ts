@@ -12,7 +12,7 @@ import type { SandboxStore } from "./store.ts";
 /** What is needed of the object that the sandbox is made in. */
 interface Made {
   settle(id: string, goal: SandboxState, holdMs: number): Promise<SandboxAnswer>;
-  revive(record: SandboxRecord, holdMs: number): Promise<SandboxAnswer>;
+  revive(record: SandboxRecord, terms: Pick<Change, "holdMs" | "cause">): Promise<SandboxAnswer>;
 }
 
 type CreateChange = Omit<Change, "id">;
@@ -41,7 +41,7 @@ export class Creation {
         // Not done when last heard of: a creation that failed is tried again.
         const again =
           known.answer === null
-            ? this.#object.revive(record, change.holdMs)
+            ? this.#object.revive(record, change)
             : this.#object.settle(record.id, "running", change.holdMs);
         return replayed(await again);
       }
@@ -50,7 +50,7 @@ export class Creation {
         if (!input.getOrCreate) {
           return refuse("name_taken", `The name is held by ${record.id}.`, { sandboxId: record.id });
         }
-        const answer = await this.#object.revive(record, change.holdMs);
+        const answer = await this.#object.revive(record, change);
         // Deleted while it was being woken: the name is free again.
         if (!answer.ok && answer.failure.code === "sandbox_gone") continue;
         return answer.ok ? { ok: true, sandbox: { ...answer.sandbox, reused: true } } : answer;
@@ -101,6 +101,7 @@ export class Creation {
       store.removePreviews();
       if (key !== null) this.#answers.remember(store, key, change.fingerprint, record.id, null);
       this.#engine.save(record);
+      this.#engine.timeline.begin(record.createdAt, record.life.generation, change.cause);
     });
     this.#engine.volumes.note(record);
     const answer = await this.#object.settle(record.id, "running", change.holdMs);

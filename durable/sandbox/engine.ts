@@ -3,6 +3,7 @@
  * account's index true. Intent is stored before a host is called and the outcome is judged by what is stored then, so
  * a crash at any point leaves a step that the alarm, or the next caller, drives again.
  */
+import type { Cause } from "../../sdk/contract/timeline.ts";
 import { accountObject } from "../account/api.ts";
 import { isSettled, type Dropped } from "./archive.ts";
 import { Archiving } from "./archiving.ts";
@@ -18,6 +19,7 @@ import { hasStep, isLive, isTransitional, reduce, STEP_CHECK_MS, timersOf, type 
 import { identityOf, toSandbox, type SandboxRecord } from "./record.ts";
 import { unreachable } from "./step.ts";
 import { SandboxStore } from "./store.ts";
+import { Timeline } from "./timeline.ts";
 import { Timers, type TimerKind } from "./timers.ts";
 
 /** How long answers with an Idempotency-Key are remembered, milliseconds. */
@@ -35,6 +37,7 @@ type Watcher = (record: SandboxRecord) => void;
 
 export class Engine {
   readonly timers: Timers;
+  readonly timeline: Timeline;
   readonly archiving: Archiving;
   readonly hosting: Hosting;
   readonly copies: Copies;
@@ -64,6 +67,7 @@ export class Engine {
     this.volumes = new Volumes(this, env, this.#host);
     this.#store = SandboxStore.existing(ctx.storage);
     this.timers = new Timers(ctx.storage);
+    this.timeline = new Timeline(ctx.storage);
   }
 
   /** What the object's name says of the sandbox. */
@@ -89,8 +93,11 @@ export class Engine {
     return this.#failedTries;
   }
 
-  /** Put an event to the table and store what comes of it. Synchronous: nothing comes between reading and writing. */
-  commit(id: string, event: LifeEvent): Outcome {
+  /**
+   * Put an event to the table and store what comes of it. Synchronous: nothing comes between reading and writing.
+   * @param cause who had it happen; null for nobody from outside
+   */
+  commit(id: string, event: LifeEvent, cause: Cause | null = null): Outcome {
     const record = this.record();
     if (record?.id !== id) {
       return { ok: false, failure: { code: "sandbox_gone", message: "The sandbox was deleted." } };
@@ -100,6 +107,7 @@ export class Engine {
     const given =
       event.type === "hostLost" ? this.#givenUp(record) : event.type === "ran" ? this.#arrived(record) : record;
     this.save({ ...given, life: outcome.life });
+    this.timeline.note(record.life, outcome.life, event, cause, Date.now());
     if (event.type === "stop" || event.type === "delete") this.#stepAbort?.abort();
     return outcome;
   }

@@ -3,7 +3,7 @@
  * lives, and on another when its state is stored off a host that is silent, full or drains.
  */
 import type { Failure } from "../../sdk/contract/error-codes.ts";
-import type { Host } from "../../sdk/contract/host.ts";
+import type { Host, Machine } from "../../sdk/contract/host.ts";
 import { accountObject } from "../account/api.ts";
 import { readBoard, type Board } from "../hosts/board-facade.ts";
 import { HOST_SILENT_MS, type Placement } from "../hosts/placement.ts";
@@ -16,6 +16,8 @@ import { observed, runStep, unreachable, type Brought } from "./step.ts";
 
 /** Hosts that a machine is offered to, one after another. */
 const PLACEMENT_TRIES = 3;
+/** How long somebody who only looks waits for a host, milliseconds. */
+const LOOK_MS = 3000;
 const nothing: Brought = { saved: null, volumes: [] };
 const noRoom: Failure = { code: "no_capacity", message: "No host has room.", retryAfterMs: 5000 };
 
@@ -84,6 +86,13 @@ export class Hosting {
       return null;
     }
     return { ...seen.failure, code: "host_unavailable", retryAfterMs: seen.failure.retryAfterMs ?? 1000 };
+  }
+
+  /** What the host says of a running machine; null when that does not answer, or has none. */
+  async machineOf({ id, host, life }: SandboxRecord): Promise<Machine | null> {
+    if (!host || life.state !== "running") return null;
+    const seen = await this.#host.get(host, id, AbortSignal.timeout(LOOK_MS));
+    return seen.ok && seen.value.generation === life.generation ? seen.value : null;
   }
 
   async #call(record: SandboxRecord, host: HostAddress, signal: AbortSignal): Promise<LifeEvent> {

@@ -22,6 +22,7 @@ import {
   type StopReason,
   type UpdateSandbox,
 } from "../../sdk/contract/sandbox.ts";
+import type { Cause, Why } from "../../sdk/contract/timeline.ts";
 import {
   refuse,
   type ArchiveAnswer,
@@ -39,6 +40,7 @@ import {
 import { Answers } from "./answers.ts";
 import { Creation } from "./creation.ts";
 import { Engine, urlParts } from "./engine.ts";
+import { awakeBecause } from "./awake.ts";
 import { activeHolds, idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
 import { fateOf, isLive, isTransitional } from "./lifecycle.ts";
@@ -48,6 +50,8 @@ import { Routing, type Found } from "./routing.ts";
 
 /** A change that has to wait for another first waits at least so long, milliseconds. */
 const TURN_MS = 30_000;
+/** Entries of the timeline in an answer. */
+const TIMELINE_SHOWN = 50;
 
 export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   readonly #engine: Engine;
@@ -60,7 +64,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     super(ctx, env);
     this.#engine = new Engine(ctx, env);
     const settle = (id: string, goal: SandboxState, holdMs: number) => this.#settle(id, goal, holdMs);
-    const revive = (record: SandboxRecord, holdMs: number) => this.#revive(record, holdMs);
+    const revive = (record: SandboxRecord, terms: Pick<Change, "holdMs" | "cause">) => this.#revive(record, terms);
     this.#answers = new Answers(this.#engine, { find: (id) => this.#find(id), settle });
     this.#creation = new Creation(this.#engine, this.#answers, { settle, revive });
     this.#previews = new Previews(this.#engine, env);
@@ -78,6 +82,28 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   async get({ id }: Ask): Promise<SandboxAnswer> {
     const found = this.#find(id);
     return found.ok ? this.#show(found.record) : found;
+  }
+
+  async why({ id }: Ask): Promise<Result<{ why: Omit<Why, "chargedMicros"> & { id: string } }>> {
+    const found = this.#find(id);
+    if (!found.ok) return found;
+    const machine = await this.#engine.hosting.machineOf(found.record);
+    const again = this.#find(found.record.id);
+    if (!again.ok) return again;
+    const { record } = again;
+    const { state, generation } = record.life;
+    const { timeline } = this.#engine;
+    const [newest, ...older] = timeline.newest(TIMELINE_SHOWN);
+    const why = {
+      ...{ id: record.id, state, generation },
+      since: newest?.at ?? null,
+      awake: awakeBecause(record, machine, Date.now()),
+      hostAnswered: machine !== null,
+      lastRun: timeline.lastRun(),
+      runsToday: timeline.runsToday(Date.now()),
+      timeline: newest ? [newest, ...older] : [],
+    };
+    return { ok: true, why };
   }
 
   async waitFor({ id }: Ask, state: SandboxState, waitMs: number): Promise<SandboxAnswer> {
@@ -123,7 +149,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
         if (record.life.state === "running")
           return refuse("not_paused", "The sandbox is running.", { state: record.life.state });
         const event = { type: "wake", ...(leaseSeconds === undefined ? {} : { leaseSeconds }) } as const;
-        return this.#ask(record.id, event, "running", change.holdMs);
+        return this.#ask(record.id, event, "running", change.holdMs, change.cause);
       },
       "running",
     );
@@ -167,7 +193,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
       change,
       async (record) => {
         await this.#turn(record, ["pausing", "stopping"], change.holdMs);
-        return this.#ask(record.id, { type: "restart" }, "running", change.holdMs);
+        return this.#ask(record.id, { type: "restart" }, "running", change.holdMs, change.cause);
       },
       "running",
     );
@@ -178,7 +204,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
       change,
       async (record) => {
         await this.#turn(record, ["stopping"], change.holdMs);
-        return this.#ask(record.id, { type: "recover" }, "running", change.holdMs);
+        return this.#ask(record.id, { type: "recover" }, "running", change.holdMs, change.cause);
       },
       "running",
     );
@@ -328,7 +354,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
       const rest = () => this.#ask(record.id, { type: "pause", reason: "requested" }, "paused", TURN_MS);
       const failure = await this.#engine.copies.rollback(record, point, rest);
       if (failure) return { ok: false, failure };
-      return ran ? this.#revive(record, change.holdMs) : this.#indexed(record.id);
+      return ran ? this.#revive(record, change) : this.#indexed(record.id);
     });
   }
 
@@ -361,13 +387,13 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   /** Bring what holds a name to run: woken from RAM, or restarted from disk. */
-  async #revive(record: SandboxRecord, holdMs: number): Promise<SandboxAnswer> {
+  async #revive(record: SandboxRecord, { holdMs, cause }: Pick<Change, "holdMs" | "cause">): Promise<SandboxAnswer> {
     const { id } = record;
     await this.#turn(record, ["stopping"], holdMs);
     const now = this.#find(id);
     if (!now.ok) return now;
     const { state } = now.record.life;
-    return this.#ask(id, { type: state === "stopped" ? "restart" : "wake" }, "running", holdMs);
+    return this.#ask(id, { type: state === "stopped" ? "restart" : "wake" }, "running", holdMs, cause);
   }
 
   /** Let a step that is in the way end first. */
@@ -380,10 +406,16 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     await this.#engine.until(over, Math.max(holdMs, TURN_MS));
   }
 
-  async #ask(id: string, event: LifeEvent, goal: SandboxState, holdMs: number): Promise<SandboxAnswer> {
+  async #ask(
+    id: string,
+    event: LifeEvent,
+    goal: SandboxState,
+    holdMs: number,
+    cause: Cause | null = null,
+  ): Promise<SandboxAnswer> {
     const lost = goal === "running" ? await this.#engine.hosting.outOfReach(id) : null;
     if (lost) return { ok: false, failure: lost };
-    const outcome = this.#engine.commit(id, event);
+    const outcome = this.#engine.commit(id, event, cause);
     return outcome.ok ? this.#settle(id, goal, holdMs) : outcome;
   }
 

@@ -58,7 +58,7 @@ export class Routing {
       if (state === "stopping") return refuse("sandbox_stopped", "The sandbox is stopping.", { state });
       const lost = await this.#engine.hosting.outOfReach(id);
       if (lost) return { ok: false, failure: lost };
-      const outcome = this.#engine.commit(id, { type: "wake" });
+      const outcome = this.#engine.commit(id, { type: "wake" }, ask.cause);
       if (!outcome.ok) return outcome;
       woken = true;
       const tries = this.#engine.failedTries;

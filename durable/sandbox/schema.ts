@@ -115,4 +115,18 @@ export const migrations: readonly Migration[] = [
       DELETE FROM timers WHERE kind IN ('purges', 'releases', 'detaches');
     `,
   },
+  {
+    id: "0006-timeline",
+    sql: `
+      CREATE TABLE timeline (
+        ordinal INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL,
+        event TEXT NOT NULL,
+        generation INTEGER NOT NULL,
+        took_ms INTEGER,
+        reason TEXT,
+        cause TEXT
+      ) STRICT;
+    `,
+  },
 ];

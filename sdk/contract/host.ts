@@ -184,6 +184,10 @@ export const Machine = z.object({
   /** Set when the machine ended by itself. */
   endReason: StopReason.nullable(),
   lastActiveAt: z.iso.datetime(),
+  /** Requests and connections under way; not said by a host of a version before. */
+  open: z.int().optional(),
+  /** What it was that kept it awake last. */
+  lastUse: z.enum(["use", "cpu"]).optional(),
   /** Milliseconds of the last create, wake, boot or pause, as the host measured it. */
   lastActionMs: z.number().nullable(),
 });

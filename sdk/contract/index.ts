@@ -6,4 +6,5 @@ export * from "./labels.ts";
 export * from "./names.ts";
 export * from "./sandbox.ts";
 export * from "./snapshot.ts";
+export * from "./timeline.ts";
 export * from "./volume.ts";

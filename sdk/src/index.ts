@@ -57,6 +57,7 @@ export type { CommandEvent } from "./output.ts";
 export type { RequestOptions } from "./transport.ts";
 export { VERSION } from "./version.ts";
 
+export type { Awake, Cause, TimelineEntry, Why } from "../contract/timeline.ts";
 export type {
   Account,
   AccountPlan,

@@ -10,6 +10,8 @@ import type {
 } from "../contract/sandbox.ts";
 import { Diff as DiffSchema, History } from "../contract/snapshot.ts";
 import type { Diff, DiffQuery, HistoryPoint, Snapshot } from "../contract/snapshot.ts";
+import { Why as WhySchema } from "../contract/timeline.ts";
+import type { Why } from "../contract/timeline.ts";
 import type { Attachment, VolumeMode, VolumeMount } from "../contract/volume.ts";
 import { Rouse } from "./client.ts";
 import type { ListFilter } from "./client.ts";
@@ -349,6 +351,16 @@ export class Sandbox {
   fork(options: ForkOptions): Promise<Sandbox | Sandbox[]>;
   fork(options: ForkOptions = {}): Promise<Sandbox | Sandbox[]> {
     return fork(this.#remote, options, (info) => new Sandbox(this.#transport, info));
+  }
+
+  /**
+   * What keeps it awake, who had it wake, and when it slept. Never wakes it.
+   *
+   * @example
+   * const { awake, lastRun } = await sandbox.why();
+   */
+  async why(options: RequestOptions = {}): Promise<Why> {
+    return parseAnswer(WhySchema, await this.#remote.get(":why", options));
   }
 
   /**

@@ -64,11 +64,14 @@ describe("a named URL", () => {
     const { name } = await paused();
     const woken = await edge(url(name), { headers: { ...key, "x-request-id": "mine-1" } });
     expect(woken.headers.get("x-rouse-state")).toBe("woken");
+    expect(woken.headers.get("x-rouse-wake-ms")).toMatch(/^\d+$/);
+    expect(woken.headers.get("x-rouse-generation")).toBe("2");
     expect(woken.headers.get("server-timing")).toMatch(/^wake;dur=\d+/);
     expect(woken.headers.get("x-request-id")).toBe("mine-1");
     expect((await woken.json<Echo>()).headers["x-request-id"]).toBe("mine-1");
     const warm = await edge(url(name), { headers: key });
     expect(warm.headers.get("x-rouse-state")).toBe("running");
+    expect(warm.headers.has("x-rouse-wake-ms")).toBe(false);
     expect(warm.headers.has("server-timing")).toBe(false);
     await warm.arrayBuffer();
   });
@@ -81,6 +84,7 @@ describe("a named URL", () => {
       id,
       holdMs: 5000,
       idempotencyKey: null,
+      cause: null,
       fingerprint: "",
     });
     const answer = await edge(url(name), { method: "POST", body: "once", headers: key });

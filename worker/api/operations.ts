@@ -63,6 +63,7 @@ import {
   UpdateSandbox,
   WakeSandbox,
 } from "../../sdk/contract/sandbox.ts";
+import { Why } from "../../sdk/contract/timeline.ts";
 import { Usage, UsageQuery } from "../../sdk/contract/usage.ts";
 import { copies } from "./copy-operations.ts";
 import type { Operation } from "./operation.ts";
@@ -204,6 +205,13 @@ const sandboxes: readonly Omit<Operation, "work">[] = [
     summary: "Read a sandbox, or wait for a state of it. Never wakes it.",
     query: GetQuery,
     answer: Sandbox,
+  },
+  {
+    method: "GET",
+    path: `${ID}:why`,
+    summary: "What keeps it awake, who had it wake, and when it slept. Never wakes it.",
+    query: NoQuery,
+    answer: Why,
   },
   {
     method: "DELETE",

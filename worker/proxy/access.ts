@@ -85,6 +85,7 @@ async function factsOf(env: Env, target: Target, now: number, fresh: boolean): P
     wake: false,
     waitMs: 0,
     verify: false,
+    cause: null,
   });
   if (!result.ok) throw thrown(result.failure);
   rememberRoute(key, result, now);

@@ -1,16 +1,15 @@
 /** Carries one request to the machine that a route leads to, asking the sandbox's object only when the route is not good. */
-import { readBoard, type Board } from "../../durable/hosts/board-facade.ts";
 import { sandboxObject, type RouteFacts, type RouteGrant } from "../../durable/sandbox/api.ts";
+import { readMisdirected, sendToMachine } from "../../durable/sandbox/request.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { hostHeaders } from "../../sdk/contract/host.ts";
+import type { Cause } from "../../sdk/contract/timeline.ts";
 import { thrown } from "../errors.ts";
 import type { RequestNote } from "../log.ts";
 import { cachedGrant, forgetRoute, rememberRoute } from "./route-cache.ts";
 
 /** A larger body, or one of unknown length, is sent once and never kept for a second try, bytes. */
 const KEPT_BODY_MAX = 1_048_576;
-/** A request that waits for its answer looks after its host so often, milliseconds. */
-const HOST_LOOK_MS = 10_000;
 /** Tries of one request, of which each but the first asked the object anew. */
 const TRIES = 3;
 
@@ -29,6 +28,8 @@ export interface Outgoing {
   readonly body: OutgoingBody;
   /** Longest wait for a wake, milliseconds. */
   readonly waitMs: number;
+  /** Who has the machine wake. */
+  readonly cause: Cause;
 }
 
 export interface OutgoingBody {
@@ -64,14 +65,15 @@ export async function forward(env: Env, to: Destination, out: Outgoing, note: Re
   for (let attempt = 1; ; attempt++) {
     if (!route) {
       // What can be sent once only must not meet a machine that is not there.
-      const asked = await askRoute(env, to, out.waitMs, out.body.once || attempt > 1);
+      const asked = await askRoute(env, to, out, out.body.once || attempt > 1);
       route = asked;
       woken ||= asked.woken;
       if (woken) wakeMs = Date.now() - startedAt;
     }
     let response: Response;
     try {
-      response = await send(env, route, out);
+      const { method, path, headers } = out;
+      response = await sendToMachine(env, route.facts.id, route.grant, { method, path, headers, body: out.body.data });
     } catch {
       forgetRoute(key);
       if (attempt < TRIES && isRepeatable(out.method)) {
@@ -79,7 +81,7 @@ export async function forward(env: Env, to: Destination, out: Outgoing, note: Re
         continue;
       }
       // Whether the program saw the request is not known. A host that is away says so in better words.
-      await askRoute(env, to, out.waitMs, true);
+      await askRoute(env, to, out, true);
       throw new RouseFailure("upstream_closed", "The connection to the sandbox ended before it answered.");
     }
     if (response.status === 421) {
@@ -99,14 +101,14 @@ export async function forward(env: Env, to: Destination, out: Outgoing, note: Re
       response = misdirected;
     }
     if (woken) note.woken = true;
-    return answer(response, note, woken, wakeMs);
+    return answer(response, note, route.facts.generation, woken ? wakeMs : null);
   }
 }
 
 async function askRoute(
   env: Env,
   to: Destination,
-  waitMs: number,
+  { waitMs, cause }: Outgoing,
   verify: boolean,
 ): Promise<Route & { woken: boolean }> {
   const key = routeKey(to);
@@ -115,6 +117,7 @@ async function askRoute(
     wake: true,
     waitMs,
     verify,
+    cause,
   });
   if (!result.ok) {
     forgetRoute(key);
@@ -126,76 +129,21 @@ async function askRoute(
   return { facts, grant, woken };
 }
 
-/** @throws when the connection breaks, or the host turns out to be lost */
-async function send(env: Env, { facts, grant }: Route, out: Outgoing): Promise<Response> {
-  const headers = new Headers(out.headers);
-  headers.set(hostHeaders.ticket, grant.ticket);
-  const lost = Promise.withResolvers<never>();
-  const unwatch = watchHost(env, grant.hostId, () => lost.reject(new Error("the host is lost")));
-  // Not a signal: that would cost every request something, and one that is given up ends with this request anyway.
-  const answer = fetch(`${grant.hostUrl}/m/${encodeURIComponent(facts.id)}${out.path}`, {
-    method: out.method,
-    headers,
-    body: out.body.data,
-    // A redirect is the program's answer, not an instruction to the edge.
-    redirect: "manual",
-  });
-  return Promise.race([answer, lost.promise]).finally(unwatch);
-}
-
-let latest: { readonly at: number; readonly board: Board } | undefined;
-
-/** However many requests wait, this isolate asks the board once in a while only. */
-async function boardLately(env: Env): Promise<Board> {
-  if (latest && Date.now() - latest.at < HOST_LOOK_MS / 2) return latest.board;
-  const board = await readBoard(env);
-  latest = { at: Date.now(), board };
-  return board;
-}
-
-/** An answer may take as long as the program likes, but not past the end of its host: one that hangs never answers. */
-function watchHost(env: Env, hostId: string, onLost: () => void): () => void {
-  let over = false;
-  const look = async () => {
-    const isLost = await boardLately(env).then(
-      (board) => board.isLost(hostId),
-      () => false,
-    );
-    if (over) return;
-    if (isLost) onLost();
-    else timer = setTimeout(() => void look(), HOST_LOOK_MS);
-  };
-  let timer = setTimeout(() => void look(), HOST_LOOK_MS);
-  return () => {
-    over = true;
-    clearTimeout(timer);
-  };
-}
-
 function isRepeatable(method: string): boolean {
   return method === "GET" || method === "HEAD" || method === "OPTIONS";
 }
 
-/** null when the host does not hold that generation; the answer as it was when the program itself said 421. */
-async function readMisdirected(response: Response): Promise<Response | null> {
-  const text = await response.text();
-  try {
-    const body = JSON.parse(text) as { error?: { code?: unknown } } | null;
-    if (body?.error?.code === "misdirected") return null;
-  } catch {
-    // Not the host's: its errors are JSON.
-  }
-  return new Response(text, { status: 421, headers: response.headers });
-}
-
-function answer(response: Response, note: RequestNote, woken: boolean, wakeMs: number): Response {
+/** @param wakeMs null: it ran already */
+function answer(response: Response, note: RequestNote, generation: number, wakeMs: number | null): Response {
   const headers = new Headers(response.headers);
   const waited = headers.get(hostHeaders.waited);
   headers.delete(hostHeaders.waited);
   headers.set("x-request-id", note.id);
-  headers.set("x-rouse-state", woken ? "woken" : "running");
-  if (woken) headers.append("server-timing", `wake;dur=${wakeMs}`);
-  if (waited !== null && waited !== "0" && woken) headers.append("server-timing", `listen;dur=${waited}`);
+  headers.set("x-rouse-state", wakeMs === null ? "running" : "woken");
+  headers.set("x-rouse-generation", String(generation));
+  if (wakeMs !== null) headers.set("x-rouse-wake-ms", String(wakeMs));
+  if (wakeMs !== null) headers.append("server-timing", `wake;dur=${wakeMs}`);
+  if (waited !== null && waited !== "0" && wakeMs !== null) headers.append("server-timing", `listen;dur=${waited}`);
   if (response.webSocket) return new Response(null, { status: 101, headers, webSocket: response.webSocket });
   return new Response(response.body, { status: response.status, statusText: response.statusText, headers });
 }

@@ -1,6 +1,7 @@
 /** Named URLs: from a host name or path to the program in a sandbox. */
 import { LINK_TOKEN_NAME, namedHost } from "../../durable/named-url.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
+import { causeOf } from "../cause.ts";
 import { namedFaultResponse } from "../errors.ts";
 import type { RequestNote } from "../log.ts";
 import { admit } from "./access.ts";
@@ -49,6 +50,7 @@ export async function named(
       }),
       body: await outgoingBody(request),
       waitMs: navigation ? NAVIGATION_HOLD_MS : HOLD_MS,
+      cause: causeOf("request", request, url, note, admission.keyId, target.port),
     };
     try {
       return await forward(env, { account: target.account, label: target.label, id: null }, out, note);

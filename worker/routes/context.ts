@@ -6,6 +6,7 @@ import type { Ask, Change, SandboxAnswer } from "../../durable/sandbox/api.ts";
 import { sha256Hex } from "../../durable/hash.ts";
 import { canonical, holdMs, idempotencyKey } from "../api/input.ts";
 import type { Operation } from "../api/operation.ts";
+import { causeOf } from "../cause.ts";
 import { thrown } from "../errors.ts";
 import type { RequestNote } from "../log.ts";
 import type { Caller } from "../middleware/auth.ts";
@@ -39,7 +40,8 @@ export async function changeOf(context: Context, id: string | null, body: unknow
   const { headers, method } = context.request;
   const key = idempotencyKey(headers);
   const fingerprint = key === null ? "" : await sha256Hex(`${method} ${context.url.pathname}\n${canonical(body)}`);
-  return { id, holdMs: holdMs(headers), idempotencyKey: key, fingerprint };
+  const cause = causeOf("api", context.request, context.url, context.note, context.caller.keyId);
+  return { id, holdMs: holdMs(headers), idempotencyKey: key, fingerprint, cause };
 }
 
 /** What a change of the account is remembered by. */

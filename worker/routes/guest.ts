@@ -1,6 +1,7 @@
 /** Commands, processes, files, interpreter: checked here, done by the guest agent. */
 import { hostHeaders } from "../../sdk/contract/host.ts";
 import { readJson, readQuery } from "../api/input.ts";
+import { causeOf } from "../cause.ts";
 import { mustSee } from "../middleware/permission.ts";
 import { forward, outgoingBody, type OutgoingBody } from "../proxy/forward.ts";
 import { referenceOf, type Context } from "./context.ts";
@@ -35,6 +36,7 @@ export async function guestRoute({ env, caller, operation, params, request, url,
     headers,
     body,
     waitMs: HOLD_MS,
+    cause: causeOf("api", request, url, note, caller.keyId),
   };
   return forward(env, { account: caller.account, label, id }, out, note);
 }

@@ -27,7 +27,7 @@ const WAIT_MS = 60_000;
 export async function sandboxRoute(context: Context): Promise<Response> {
   const { method, path } = context.operation;
   if (path === "/v1/sandboxes") return method === "POST" ? create(context) : list(context);
-  if (method === "GET") return read(context);
+  if (method === "GET") return path.endsWith(":why") ? why(context) : read(context);
   return change(context);
 }
 
@@ -82,6 +82,16 @@ async function read({ env, caller, url, params, note }: Context): Promise<Respon
   const { sandbox } = answer;
   const chargedMicros = await accountObject(env.ACCOUNT, caller.account).chargedMicros(sandbox.id);
   return sandboxResponse({ ok: true, sandbox: { ...sandbox, chargedMicros } });
+}
+
+async function why({ env, caller, operation, url, params, note }: Context): Promise<Response> {
+  const { label, id } = await referenceOf(params[0] ?? "");
+  note.sandbox = label;
+  if (operation.query) readQuery(operation.query, url.searchParams);
+  await mustSee(env, caller, label, id);
+  const { id: known, ...facts } = okOrThrow(await sandboxObject(env.SANDBOX, caller.account, label).why({ id })).why;
+  const chargedMicros = await accountObject(env.ACCOUNT, caller.account).chargedMicros(known);
+  return Response.json({ ...facts, chargedMicros });
 }
 
 async function change(context: Context): Promise<Response> {

@@ -36,6 +36,7 @@ import { version } from "./version.ts";
 import { volume } from "./volume.ts";
 import { whoami } from "./whoami.ts";
 import { wake } from "./wake.ts";
+import { why } from "./why.ts";
 
 export const commands: readonly Command[] = [
   create,
@@ -59,6 +60,7 @@ export const commands: readonly Command[] = [
   history,
   diff,
   rollback,
+  why,
   rm,
   undelete,
   usage,
