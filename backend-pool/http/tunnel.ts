@@ -151,7 +151,7 @@ export class Tunnel {
     const ticket = typeof text === "string" ? await this.#ticket(text) : null;
     if (!ticket || ticket.m !== target.machine)
       throw new RouseFailure("misdirected", "The ticket is missing, wrong, or over.");
-    return this.#machines.lease(target.machine, ticket.g);
+    return this.#machines.lease(target.machine, ticket.g, req.headers[hostHeaders.noKeep] === undefined);
   }
 
   async #ticket(text: string): Promise<Ticket | null> {

@@ -53,10 +53,10 @@ export interface Held {
   run: Woken;
 }
 
-/** The right to talk to a machine that runs; it counts as activity until `done`. */
-export function dataLease(held: Held, driver: Driver): DataLease {
+/** The right to talk to a machine that runs; it counts as activity until `done`, unless it keeps nothing awake. */
+export function dataLease(held: Held, driver: Driver, keeps: boolean): DataLease {
   const { id } = held.row;
-  const done = held.activity.begin();
+  const done = keeps ? held.activity.begin() : () => undefined;
   let cut: (() => void) | undefined;
   return {
     id,

@@ -355,12 +355,12 @@ export class Machines extends MachineRuns {
   }
 
   /** Take part in a run, once it is ready; refused with `misdirected` when the host does not run that generation. */
-  lease(id: string, generation: number): DataLease {
+  lease(id: string, generation: number, keeps = true): DataLease {
     const held = this.held.get(id);
     if (!held || held.row.state !== "running" || held.row.generation !== generation || held.frozen || !this.mayRun()) {
       throw new RouseFailure("misdirected", "This host does not run that generation of the machine.");
     }
-    return dataLease(held, this.driver);
+    return dataLease(held, this.driver, keeps);
   }
 
   /** What the edge was not told yet. */

@@ -12,6 +12,7 @@ import type {
   Snapshot,
 } from "../../sdk/contract/snapshot.ts";
 import type { Cause, Why } from "../../sdk/contract/timeline.ts";
+import type { RuleSubject, WakeRule } from "../../sdk/contract/wake-rule.ts";
 import type { CreateVolumeMount } from "../../sdk/contract/volume.ts";
 import type { CreateTerms } from "./record.ts";
 import type {
@@ -55,6 +56,7 @@ export interface RouteFacts {
   readonly access: Access;
   /** Ports opened by a preview. */
   readonly ports: Readonly<Record<number, { readonly visibility: Access; readonly version: number }>>;
+  readonly rules: readonly WakeRule[];
 }
 
 /** The right to talk to the running machine. */
@@ -75,6 +77,8 @@ export interface RouteAsk extends Ask {
   readonly verify: boolean;
   /** Who has it wake; null where nothing is to wake, or nobody from outside asks. */
   readonly cause: Cause | null;
+  /** A request that the sandbox's rules may keep from waking it; null for one that they are not about. */
+  readonly subject: RuleSubject | null;
 }
 
 export type SandboxAnswer = Result<{ readonly sandbox: Sandbox }>;
@@ -130,6 +134,7 @@ export interface SandboxApi {
   setRetention(days: number, change: Change): Promise<SandboxAnswer>;
   /** `graceSeconds`: in which a sandbox that is at rest then can be taken back. */
   remove(graceSeconds: number, change: Change): Promise<Result<{ readonly deleted: DeletedSandbox }>>;
+  /** Without a grant where it does not run: it is not to wake, or a rule keeps it asleep. */
   route(
     ask: RouteAsk,
   ): Promise<Result<{ readonly facts: RouteFacts; readonly grant: RouteGrant | null; readonly woken: boolean }>>;

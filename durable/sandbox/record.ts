@@ -17,6 +17,7 @@ import type { HostAddress } from "./host-client.ts";
 import type { Origin } from "../snapshots/record.ts";
 import { archiveFrom, durabilityOf, newArchive, type Archive } from "./archive.ts";
 import type { HeldVolume } from "./held-volume.ts";
+import type { WakeRule } from "../../sdk/contract/wake-rule.ts";
 import { activeHolds, type Holds } from "./holds.ts";
 import { newLease } from "./lease.ts";
 import type { Life } from "./life.ts";
@@ -60,6 +61,9 @@ export interface SandboxRecord {
   /** The copy on its host that it begins as; null once it has run. */
   readonly capture: string | null;
   readonly volumes: readonly HeldVolume[];
+  readonly wakeRules: readonly WakeRule[];
+  /** By requests and webhooks; null for no limit. */
+  readonly maxWakesPerHour: number | null;
   /** Settings that the running machine's host was not told yet. */
   readonly configurePending: boolean;
   readonly life: Life;
@@ -117,6 +121,8 @@ export function newRecord(
     fromStore: false,
     capture: null,
     volumes: [],
+    wakeRules: input.wakeRules ?? [],
+    maxWakesPerHour: input.maxWakesPerHour ?? null,
     configurePending: false,
     life: newLife(
       terms.retentionDays,
@@ -171,6 +177,8 @@ export function updated(record: SandboxRecord, input: UpdateSandbox): SandboxRec
     accessVersion: record.accessVersion + (closing ? 1 : 0),
     persistent: input.persistent ?? record.persistent,
     keepPauses: input.keepPauses ?? record.keepPauses,
+    wakeRules: input.wakeRules ?? record.wakeRules,
+    maxWakesPerHour: input.maxWakesPerHour === undefined ? record.maxWakesPerHour : input.maxWakesPerHour,
     maxTotalCostMicros: input.maxTotalCostMicros === undefined ? record.maxTotalCostMicros : input.maxTotalCostMicros,
     configurePending: record.configurePending || (told && isLive(record.life.state)),
   };
@@ -208,6 +216,8 @@ export function toSandbox(record: SandboxRecord, urls: UrlParts): Sandbox {
     volumes: record.volumes.map(({ attachment, volumeId, path, mode, sizeMiB }) => {
       return { attachmentId: attachment, volumeId, path, mode, sizeMiB };
     }),
+    wakeRules: [...record.wakeRules],
+    maxWakesPerHour: record.maxWakesPerHour,
     access: record.access,
     url: namedUrl(urls, record, defaults.port),
     retentionDays: life.retentionDays,

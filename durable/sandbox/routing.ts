@@ -1,6 +1,7 @@
 /** Where the machine is and who may come in: answers that let the edge carry requests without asking again. */
 import type { Failure } from "../../sdk/contract/error-codes.ts";
 import { ticketSecret } from "../../sdk/contract/host-secrets.ts";
+import { isKeptBack, ruleFor } from "../../sdk/contract/wake-rule.ts";
 import { sign, signingKey, type SigningKey } from "../../sdk/contract/ticket.ts";
 import { refuse, type Result, type RouteAsk, type RouteFacts, type RouteGrant } from "./api.ts";
 import type { Engine } from "./engine.ts";
@@ -11,6 +12,7 @@ import type { SandboxStore } from "./store.ts";
 
 /** How long a ticket is good, milliseconds. */
 export const TICKET_MS = 300_000;
+const HOUR_MS = 3_600_000;
 
 /** A sandbox that is there, or why it is not. */
 export type Found =
@@ -52,10 +54,14 @@ export class Routing {
         }
         return { ok: true, facts: this.#facts(again.store, record), grant: await this.#grant(record), woken };
       }
-      if (!ask.wake) return { ok: true, facts: this.#facts(again.store, record), grant: null, woken };
+      const rule = ask.subject && ruleFor(record.wakeRules, ask.subject);
+      if (!ask.wake || (rule && isKeptBack(rule, false)))
+        return { ok: true, facts: this.#facts(again.store, record), grant: null, woken };
       if (!record.autoWake && (state === "paused" || state === "pausing"))
         return refuse("sandbox_paused", "The sandbox is paused and wakes only when told to.");
       if (state === "stopping") return refuse("sandbox_stopped", "The sandbox is stopping.", { state });
+      const capped = this.#capped(record, ask);
+      if (capped) return { ok: false, failure: capped };
       const lost = await this.#engine.hosting.outOfReach(id);
       if (lost) return { ok: false, failure: lost };
       const outcome = this.#engine.commit(id, { type: "wake" }, ask.cause);
@@ -79,12 +85,35 @@ export class Routing {
     }
   }
 
+  /** Why requests may not wake the sandbox again now. */
+  #capped({ maxWakesPerHour, life }: SandboxRecord, { cause }: RouteAsk): Failure | null {
+    if (maxWakesPerHour === null || life.state === "resuming" || life.state === "starting") return null;
+    if (cause === null || cause.kind === "api") return null;
+    const now = Date.now();
+    const woken = this.#engine.timeline.wokenSince(now - HOUR_MS, maxWakesPerHour);
+    const oldest = woken.at(-1);
+    if (oldest === undefined || woken.length < maxWakesPerHour) return null;
+    return {
+      code: "wake_limit_reached",
+      message: `Requests woke the sandbox ${maxWakesPerHour} times within an hour, as often as they may.`,
+      details: { maxWakesPerHour },
+      retryAfterMs: oldest + HOUR_MS - now,
+    };
+  }
+
   #facts(store: SandboxStore, record: SandboxRecord): RouteFacts {
     const { state, generation } = record.life;
     const ports = store
       .previews()
       .map((row) => [row.port, { visibility: visibilityOf(record, row), version: row.version }] as const);
-    return { id: record.id, state, generation, access: record.access, ports: Object.fromEntries(ports) };
+    return {
+      id: record.id,
+      state,
+      generation,
+      access: record.access,
+      ports: Object.fromEntries(ports),
+      rules: record.wakeRules,
+    };
   }
 
   async #grant(record: SandboxRecord): Promise<RouteGrant | null> {

@@ -71,6 +71,18 @@ export class Timeline {
       .one().count;
   }
 
+  /** When requests and webhooks woke it since a time, the newest first, so many at most. */
+  wokenSince(since: number, count: number): number[] {
+    return this.#sql
+      .exec<{ at: number }>(
+        `SELECT at FROM timeline WHERE event = 'woke' AND at > ? AND cause ->> 'kind' <> 'api'
+         ORDER BY ordinal DESC LIMIT ?`,
+        ...[since, count],
+      )
+      .toArray()
+      .map(({ at }) => at);
+  }
+
   #ran(generation: number, now: number): void {
     this.#sql.exec(
       `UPDATE timeline SET took_ms = ? - at

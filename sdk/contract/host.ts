@@ -15,6 +15,8 @@ export const hostHeaders = {
   requestId: "x-request-id",
   /** The API key that let the request in, by its id: the host refuses those that it was told are revoked. */
   keyId: "x-rouse-key-id",
+  /** The request does not count as use: a machine that has only such is idle. */
+  noKeep: "x-rouse-no-keep",
   /** Set by the host on data answers: milliseconds the request waited for a port to listen. */
   waited: "x-rouse-waited-ms",
 } as const;

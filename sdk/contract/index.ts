@@ -8,3 +8,4 @@ export * from "./sandbox.ts";
 export * from "./snapshot.ts";
 export * from "./timeline.ts";
 export * from "./volume.ts";
+export * from "./wake-rule.ts";

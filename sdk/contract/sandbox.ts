@@ -3,6 +3,7 @@ import { z } from "zod";
 import { Labels } from "./labels.ts";
 import { SandboxName, SnapshotId } from "./names.ts";
 import { CreateVolumeMounts, VolumeMount } from "./volume.ts";
+import { MaxWakesPerHour, WakeRule, WakeRules } from "./wake-rule.ts";
 
 /** Defaults of a sandbox that does not say otherwise. */
 export const defaults = {
@@ -153,6 +154,8 @@ export const CreateSandbox = z
     persistent: z.boolean().optional(),
     keepPauses: KeepPauses.optional(),
     volumes: CreateVolumeMounts.optional(),
+    wakeRules: WakeRules.optional(),
+    maxWakesPerHour: MaxWakesPerHour.optional(),
   })
   .refine((body) => !body.volumes?.length || body.snapshot === undefined, {
     message: "volumes or snapshot, not both: a snapshot brings copies of its own; attach others then",
@@ -188,6 +191,10 @@ export const UpdateSandbox = z
     access: Access.optional(),
     persistent: z.boolean().optional(),
     keepPauses: KeepPauses.optional(),
+    /** All of them; an empty list for none. */
+    wakeRules: WakeRules.optional(),
+    /** null: no limit. */
+    maxWakesPerHour: MaxWakesPerHour.nullable().optional(),
     /** null: no limit. */
     maxTotalCostMicros: TotalCost.nullable().optional(),
   })
@@ -324,6 +331,8 @@ export const Sandbox = z
     persistent: z.boolean(),
     keepPauses: z.int().optional(),
     volumes: z.array(VolumeMount).optional(),
+    wakeRules: z.array(WakeRule).optional(),
+    maxWakesPerHour: z.int().nullable().optional(),
     access: Access,
     /** The named URL of the default port. */
     url: z.string(),

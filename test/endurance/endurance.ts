@@ -1,7 +1,7 @@
 /**
- * `npm run endurance [-- --part NAME] [--cycles N] [--sleepers N]`: what takes too long for every test run. Each part runs
+ * `npm run endurance [-- --part NAME] [--cycles N] [--count N]`: what takes too long for every test run. Each part runs
  * a system of its own with real machines, and ends in one JSON line; the exit code is 0 only when all that it expects holds.
- *   write-load  files, SQLite and git under parallel writes, through pauses, snapshots and forks (100 and 20 cycles)
+ *   write-load  files, SQLite and git under parallel writes, through pauses (100 cycles), snapshots and forks (20)
  *   growth      what is stored of a fresh sandbox, after pandas, and of RAM that is dirtied again and again (100 cycles)
  *   sleepers    what many compact sleepers take of their host (1,000)
  *   other-image sleepers wake on a host that has made an image of its own, and never had theirs
@@ -30,7 +30,7 @@ const { values } = parseArgs({
   options: {
     part: { type: "string", multiple: true },
     cycles: { type: "string" },
-    sleepers: { type: "string" },
+    count: { type: "string" },
   },
 });
 const chosen = values.part ?? Object.keys(parts);
@@ -58,7 +58,7 @@ for (const name of chosen) {
     const said = await parts[name]?.run({
       ...{ rouse, system, stateDir },
       cycles: values.cycles === undefined ? null : Number(values.cycles),
-      count: values.sleepers === undefined ? null : Number(values.sleepers),
+      count: values.count === undefined ? null : Number(values.count),
       say: (text) => console.log(`${Math.round((performance.now() - began) / 1000)} s  ${text}`),
       expect: (holds, text) => {
         if (holds) return;

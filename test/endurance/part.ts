@@ -8,6 +8,7 @@ export interface Course {
   readonly stateDir: string;
   /** null: as many as the part has by itself. */
   readonly cycles: number | null;
+  /** Sleepers, or copies. */
   readonly count: number | null;
   say(text: string): void;
   expect(holds: boolean, text: string): void;

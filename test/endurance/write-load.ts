@@ -127,7 +127,7 @@ export const writeLoad: Part = { run: underLoad };
 async function underLoad(course: Course): Promise<Record<string, unknown>> {
   const { rouse, say, stateDir } = course;
   const pauses = course.cycles ?? 100;
-  const copies = Math.ceil(pauses / 5);
+  const copies = course.count ?? 20;
   const plain = await rouse.sandboxes.create({ name: "plain", idlePauseSeconds: 0 });
   // The golden image leaves its host once, and not under this load.
   await plain.pause();
@@ -148,14 +148,18 @@ async function underLoad(course: Course): Promise<Record<string, unknown>> {
     if (n % 10 < 2) await check(course, sandbox, sandbox === plain ? disk : both, `after ${n} pauses`);
     if (n % 20 === 0) say(`${n} pauses`);
   }
+  // While a copy is looked at its source sleeps: software emulation is slow enough as it is.
+  const sources = [plain, other];
   for (let n = 1; n <= copies; n++) {
     if (n % 2 === 0) {
       const fork = await plain.fork();
+      await Promise.all(sources.map((one) => one.pause()));
       await check(course, fork, disk, `fork ${n}`);
       await checkDisk(course, fork, `disk of fork ${n}`);
       await fork.delete();
     } else {
       const snapshot = await other.snapshot();
+      await Promise.all(sources.map((one) => one.pause()));
       const child = await rouse.sandboxes.create({ snapshot: snapshot.id, idlePauseSeconds: 0 });
       await check(course, child, both, `snapshot ${n}`);
       const [copied] = child.volumes;
@@ -170,6 +174,7 @@ async function underLoad(course: Course): Promise<Record<string, unknown>> {
       await child.delete();
       await rouse.snapshots.delete(snapshot.id);
     }
+    await Promise.all(sources.map((one) => one.wake()));
     say(`${n} of ${copies} copies`);
   }
   await check(course, plain, disk, "at the end");

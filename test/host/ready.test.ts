@@ -106,10 +106,11 @@ describe("a woken machine", () => {
     };
   }
 
-  async function ask(method: string): Promise<{ status: number; text: string }> {
+  async function ask(method: string, more: Record<string, string> = {}): Promise<{ status: number; text: string }> {
     const ticket = await sign(await signingKey(SECRET, "ticket"), { m: id, g: 1, e: Date.now() + 60_000 });
     const { port } = host.address() as AddressInfo;
-    const headers = { [hostHeaders.ticket]: ticket, ...(method === "POST" ? { "content-length": "4" } : {}) };
+    const length: Record<string, string> = method === "POST" ? { "content-length": "4" } : {};
+    const headers = { [hostHeaders.ticket]: ticket, ...length, ...more };
     return new Promise((resolve, reject) => {
       const req = request({ host: "127.0.0.1", port, path: hostPaths.port(id, 8080), method, headers }, (res) => {
         let text = "";
@@ -152,6 +153,23 @@ describe("a woken machine", () => {
     await expect(wake).rejects.toMatchObject({ code: "wake_failed" });
     expect(asleep).toBe(true);
     expect(machines.describe(id)).toMatchObject({ state: "paused", memory: "saved", generation: 2 });
+  });
+
+  it("says what is under way, and does not count what is to keep nothing awake", async ({ expect }) => {
+    const counted = ask("GET");
+    await expect.poll(() => machines.describe(id).open).toBe(1);
+    const uncounted = ask("GET", { [hostHeaders.noKeep]: "1" });
+    await expect.poll(() => connections).toBe(2);
+    expect(machines.describe(id).open).toBe(1);
+    ready.resolve();
+    await Promise.all([counted, uncounted]);
+    await expect.poll(() => machines.describe(id).open).toBe(0);
+    const { lastActiveAt } = machines.describe(id);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect((await ask("GET", { [hostHeaders.noKeep]: "1" })).status).toBe(200);
+    expect(machines.describe(id).lastActiveAt).toBe(lastActiveAt);
+    await ask("GET");
+    expect(machines.describe(id).lastActiveAt).not.toBe(lastActiveAt);
   });
 
   it("is paused only after it took up its run", async ({ expect }) => {

@@ -1,4 +1,6 @@
-/** The verb that says what keeps a sandbox awake. */
+/** The verbs that say what keeps a sandbox awake, and what wakes it. */
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { Why } from "../../sdk/contract/timeline.ts";
 import { CliBench } from "./cli-bench.ts";
@@ -56,4 +58,28 @@ test("why says what keeps it awake, who had it wake, and its last days", async (
   expect(lines[10]).toMatch(/ paused +idle$/);
   expect(lines).toHaveLength(19);
   expect(JSON.parse((await bench.run(["why", "demo", "--json"])).stdout)).toEqual(answer);
+});
+
+test("rules shows them, and sets those of a file", async () => {
+  const wakeRules = [
+    { match: { methods: ["GET"], path: "/health" }, action: "answer", status: 203 },
+    { match: { userAgent: "bot", port: 3000 }, action: "no_wake" },
+  ] as const;
+  bench.server.on("POST /v1/sandboxes/demo~abcdefghijkl:update", (request, reply) =>
+    reply.json(sandboxInfo(request.json() as object)),
+  );
+  const file = join(bench.folder, "rules.json");
+  await writeFile(file, JSON.stringify(wakeRules));
+  const set = await bench.run(["rules", "demo", file, "--max-wakes-per-hour", "20"]);
+  expect(bench.server.requests.at(-1)?.json()).toEqual({ wakeRules, maxWakesPerHour: 20 });
+  const lines = set.stdout.trimEnd().split("\n");
+  expect(lines[1]).toMatch(/^GET \/health +answer +203$/);
+  expect(lines[2]).toMatch(/^agent "bot" port 3000 +no_wake$/);
+  expect(lines[3]).toBe("Requests wake demo 20 times an hour at most.");
+  expect((await bench.run(["rules", "demo"])).stdout).toBe("Requests wake demo as often as they like.\n");
+  await writeFile(file, JSON.stringify([{ match: {}, action: "explode" }]));
+  const asked = bench.server.requests.length;
+  expect((await bench.refusal(["rules", "demo", file]))?.message).toMatch(/0\.match: .*; 0\.action: /);
+  expect(await bench.refusal(["rules", "demo", "--max-wakes-per-hour", "0"])).not.toBeNull();
+  expect(bench.server.requests).toHaveLength(asked);
 });

@@ -249,6 +249,8 @@ export class Objects {
       fromStore: false,
       capture: null,
       volumes: [],
+      wakeRules: [],
+      maxWakesPerHour: null,
       host: id === undefined ? null : { id, url: `https://${id}` },
       life,
     } as unknown as SandboxRecord;

@@ -86,6 +86,7 @@ async function factsOf(env: Env, target: Target, now: number, fresh: boolean): P
     waitMs: 0,
     verify: false,
     cause: null,
+    subject: null,
   });
   if (!result.ok) throw thrown(result.failure);
   rememberRoute(key, result, now);

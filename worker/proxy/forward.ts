@@ -4,6 +4,7 @@ import { readMisdirected, sendToMachine } from "../../durable/sandbox/request.ts
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { hostHeaders } from "../../sdk/contract/host.ts";
 import type { Cause } from "../../sdk/contract/timeline.ts";
+import { isKeptBack, ruleFor, type RuleSubject, type WakeRule } from "../../sdk/contract/wake-rule.ts";
 import { thrown } from "../errors.ts";
 import type { RequestNote } from "../log.ts";
 import { cachedGrant, forgetRoute, rememberRoute } from "./route-cache.ts";
@@ -30,6 +31,8 @@ export interface Outgoing {
   readonly waitMs: number;
   /** Who has the machine wake. */
   readonly cause: Cause;
+  /** What the sandbox's rules are to look at; null where they are not asked. */
+  readonly subject: RuleSubject | null;
 }
 
 export interface OutgoingBody {
@@ -66,13 +69,17 @@ export async function forward(env: Env, to: Destination, out: Outgoing, note: Re
     if (!route) {
       // What can be sent once only must not meet a machine that is not there.
       const asked = await askRoute(env, to, out, out.body.once || attempt > 1);
+      if ("rule" in asked) return edgeAnswer(asked.rule, out, note);
       route = asked;
       woken ||= asked.woken;
       if (woken) wakeMs = Date.now() - startedAt;
     }
+    const { method, path, subject } = out;
+    const rule = subject && ruleFor(route.facts.rules, subject);
+    if (rule && isKeptBack(rule, true)) return edgeAnswer(rule, out, note);
+    const headers = rule?.action === "no_keep" ? unkept(out.headers) : out.headers;
     let response: Response;
     try {
-      const { method, path, headers } = out;
       response = await sendToMachine(env, route.facts.id, route.grant, { method, path, headers, body: out.body.data });
     } catch {
       forgetRoute(key);
@@ -108,9 +115,9 @@ export async function forward(env: Env, to: Destination, out: Outgoing, note: Re
 async function askRoute(
   env: Env,
   to: Destination,
-  { waitMs, cause }: Outgoing,
+  { waitMs, cause, subject }: Outgoing,
   verify: boolean,
-): Promise<Route & { woken: boolean }> {
+): Promise<(Route & { woken: boolean }) | { readonly rule: WakeRule }> {
   const key = routeKey(to);
   const result = await sandboxObject(env.SANDBOX, to.account, to.label).route({
     id: to.id,
@@ -118,15 +125,36 @@ async function askRoute(
     waitMs,
     verify,
     cause,
+    subject,
   });
   if (!result.ok) {
     forgetRoute(key);
     throw thrown(result.failure);
   }
   const { facts, grant, woken } = result;
+  const rule = grant === null && subject ? ruleFor(facts.rules, subject) : null;
+  if (rule) return { rule };
   if (!grant) throw new RouseFailure("host_unavailable", "The sandbox has no host.", { retryAfterMs: 1000 });
   rememberRoute(key, { facts, grant }, Date.now());
   return { facts, grant, woken };
+}
+
+/** @throws RouseFailure `sandbox_paused` for a rule that only keeps it asleep */
+function edgeAnswer(rule: WakeRule, { method }: Outgoing, note: RequestNote): Response {
+  const headers = new Headers({ "x-request-id": note.id, "x-rouse-rule": rule.action });
+  if (rule.action === "ignore") return new Response(null, { status: 204, headers });
+  if (rule.action !== "answer")
+    throw new RouseFailure("sandbox_paused", "The sandbox sleeps, and by its rules this request does not wake it.");
+  const { status = 200, body = "", contentType = "text/plain; charset=utf-8" } = rule;
+  if (body !== "") headers.set("content-type", contentType);
+  const none = method === "HEAD" || [204, 205, 304].includes(status);
+  return new Response(none ? null : body, { status, headers });
+}
+
+function unkept(from: Headers): Headers {
+  const headers = new Headers(from);
+  headers.set(hostHeaders.noKeep, "1");
+  return headers;
 }
 
 function isRepeatable(method: string): boolean {

@@ -37,9 +37,11 @@ export async function named(
       return toCleanUrl(url, search, queryToken, admission.queryTokenEndsAt, target.prefix, note);
     }
     const scheme = url.protocol.slice(0, -1);
+    const path = url.pathname.slice(target.prefix.length) || "/";
+    const { method } = request;
     const out = {
-      method: request.method,
-      path: `/port/${target.port}${url.pathname.slice(target.prefix.length) || "/"}${search}`,
+      method,
+      path: `/port/${target.port}${path}${search}`,
       headers: guestHeaders(request.headers, {
         host: target.prefix === "" ? url.host : namedHost({ scheme, domain: env.ROUSE_DOMAIN }, target, target.port),
         scheme,
@@ -51,6 +53,7 @@ export async function named(
       body: await outgoingBody(request),
       waitMs: navigation ? NAVIGATION_HOLD_MS : HOLD_MS,
       cause: causeOf("request", request, url, note, admission.keyId, target.port),
+      subject: { method, path, userAgent: request.headers.get("user-agent") ?? "", port: target.port },
     };
     try {
       return await forward(env, { account: target.account, label: target.label, id: null }, out, note);

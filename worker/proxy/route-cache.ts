@@ -22,6 +22,8 @@ export function cachedGrant(
 ): { facts: RouteFacts; grant: RouteGrant } | null {
   const entry = entries.get(key);
   if (!entry?.grant || (id !== null && entry.facts.id !== id)) return null;
+  // Its rules may have changed.
+  if (entry.facts.rules.length > 0 && now - entry.factsAt >= FACTS_MS) return null;
   return entry.grant.ticketExpiresAt - now > RENEW_MS ? { facts: entry.facts, grant: entry.grant } : null;
 }
 

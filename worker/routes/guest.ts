@@ -37,6 +37,7 @@ export async function guestRoute({ env, caller, operation, params, request, url,
     body,
     waitMs: HOLD_MS,
     cause: causeOf("api", request, url, note, caller.keyId),
+    subject: null,
   };
   return forward(env, { account: caller.account, label, id }, out, note);
 }

@@ -26,6 +26,7 @@ import { recover } from "./recover.ts";
 import { restart } from "./restart.ts";
 import { rm } from "./rm.ts";
 import { rollback } from "./rollback.ts";
+import { rules } from "./rules.ts";
 import { runCode } from "./run-code.ts";
 import { snapshot } from "./snapshot.ts";
 import { stop } from "./stop.ts";
@@ -61,6 +62,7 @@ export const commands: readonly Command[] = [
   diff,
   rollback,
   why,
+  rules,
   rm,
   undelete,
   usage,
