@@ -12,7 +12,9 @@ import { limitRate } from "./middleware/rate-limit.ts";
 import { accountRoute } from "./routes/account.ts";
 import type { Context } from "./routes/context.ts";
 import { copyRoute } from "./routes/copies.ts";
+import { hookRoute } from "./routes/hooks.ts";
 import { guestRoute } from "./routes/guest.ts";
+import { takeHook } from "./routes/hook-intake.ts";
 import { internal } from "./routes/internal.ts";
 import { keyRoute } from "./routes/keys.ts";
 import { login } from "./routes/login.ts";
@@ -37,6 +39,7 @@ app.get("/v1/openapi.json", (c) => {
 });
 app.route("/internal", internal);
 app.route("/", login);
+app.all("/hooks/:token", (c) => takeHook(c.env, c.req.raw, c.req.param("token"), c.env.note));
 app.all("/v1/*", (c) => serve(c.env, c.req.raw, c.env.note));
 app.onError((fault, c) => faultResponse(fault, c.env.note.id));
 app.notFound((c) => {
@@ -70,6 +73,8 @@ function run(context: Context): Promise<Response> {
       return copyRoute(context);
     case "preview":
       return previewRoute(context);
+    case "hooks":
+      return hookRoute(context);
     case "volumes":
       return volumeRoute(context);
     case "account":

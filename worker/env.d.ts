@@ -8,6 +8,7 @@ declare namespace Cloudflare {
     HOSTS: DurableObjectNamespace;
     LOGIN: DurableObjectNamespace<never>;
     VAULT: DurableObjectNamespace<never>;
+    INBOX: DurableObjectNamespace<never>;
     /** Blobs of vaults, unless `ROUSE_S3_ENDPOINT` names another store. */
     BLOBS: R2Bucket;
     /** Named URLs are `<scheme>://[<port>-]<label>.<domain>/`. */

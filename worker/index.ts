@@ -5,6 +5,7 @@ import { named } from "./proxy/named.ts";
 import { parseTarget } from "./proxy/target.ts";
 
 export { AccountObject } from "../durable/account/object.ts";
+export { InboxObject } from "../durable/inbox/object.ts";
 export { LoginObject } from "../durable/login/object.ts";
 export { HostBoard } from "../durable/hosts/board.ts";
 export { SnapshotsObject } from "../durable/snapshots/object.ts";

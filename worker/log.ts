@@ -6,6 +6,8 @@ export interface RequestNote {
   account?: string;
   sandbox?: string;
   woken?: boolean;
+  /** In the place of a path that is a secret. */
+  path?: string;
 }
 
 export function logRequest(env: Env, request: Request, note: RequestNote, status: number): void {

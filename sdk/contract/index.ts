@@ -2,6 +2,7 @@
 export * from "./account.ts";
 export * from "./errors.ts";
 export * from "./guest.ts";
+export * from "./hook.ts";
 export * from "./labels.ts";
 export * from "./names.ts";
 export * from "./sandbox.ts";

@@ -127,6 +127,19 @@ export function backupId(account: string, key: string | null): Promise<string> {
   return newId("bak", "backup", account, key);
 }
 
+/** Names a URL that takes webhooks for a sandbox. */
+export const HookId = z.string().regex(/^hook-[0-9a-z]{20}$/, "a hook id such as hook-...");
+/** @param of the sandbox that it is of */
+export function hookId(of: string, key: string | null): Promise<string> {
+  return newId("hook", "hook", of, key);
+}
+
+/** Names what came in for a sandbox, for good: deliveries carry it as `webhook-id`. */
+export const HookEventId = z.string().regex(/^evt-[0-9a-z]{20}$/, "an event id such as evt-...");
+export function hookEventId(): Promise<string> {
+  return newId("evt", "event", "", null);
+}
+
 /** Whether a host's folder of that name holds a volume's bytes, not a machine. */
 export function isVolumeCopyId(id: string): boolean {
   return AttachmentId.safeParse(id).success || BackupId.safeParse(id).success;

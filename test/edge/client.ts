@@ -5,6 +5,7 @@ import type { ErrorCode } from "../../sdk/contract/error-codes.ts";
 import type { DiffStates, Heartbeat } from "../../sdk/contract/host.ts";
 import type { Sandbox } from "../../sdk/contract/sandbox.ts";
 import type { FakeState, Plan } from "../support/fake-host.ts";
+import type { Taken, Turn } from "../support/fake-program.ts";
 import { FIRST_EPOCH, hostKey } from "../../sdk/contract/host-secrets.ts";
 import { roots, secrets } from "./secrets.ts";
 
@@ -158,6 +159,14 @@ export const fake = {
   },
   async plan(plan: Plan): Promise<void> {
     await fetch(`${hostUrl}/fake/plan`, { method: "POST", body: JSON.stringify(plan) });
+  },
+  /** What the program below `/in` does with its next requests; after those it answers 200. */
+  async turns(label: string, ...turns: Turn[]): Promise<void> {
+    await fetch(`${hostUrl}/fake/turns?label=${label}`, { method: "POST", body: JSON.stringify(turns) });
+  },
+  /** What reached the program below `/in`. */
+  async taken(label: string): Promise<Taken[]> {
+    return (await fetch(`${hostUrl}/fake/taken?label=${label}`)).json<Taken[]>();
   },
   async settings(id: string): Promise<{ env: Record<string, string>; idlePauseSeconds: number } | undefined> {
     const label = id.split("~")[0] ?? "";

@@ -27,6 +27,7 @@ import {
 import { controlSecret, ticketSecret } from "../../sdk/contract/host-secrets.ts";
 import { labelOfId } from "../../sdk/contract/names.ts";
 import { signingKey, Ticket, verify, type SigningKey } from "../../sdk/contract/ticket.ts";
+import { FakeProgram, type Turn } from "./fake-program.ts";
 
 // Resolved as for workerd, "ws" would be a stub.
 const { WebSocketServer } = createRequire(import.meta.url)("ws") as { WebSocketServer: typeof SocketServer };
@@ -69,6 +70,7 @@ export class FakeHost {
   readonly #requests = new Map<string, number>();
   readonly #plans: Plan[] = [];
   readonly #holds = new Map<string, (() => void)[]>();
+  readonly #programs = new Map<string, FakeProgram>();
   #away = new Set<string>();
   readonly #revoked: string[] = [];
   readonly #captures = new Map<string, Held>();
@@ -156,6 +158,12 @@ export class FakeHost {
             ? new Set([...this.#away, label])
             : new Set([...this.#away].filter((l) => l !== label));
         break;
+      case "/fake/turns": {
+        for (const turn of JSON.parse((await bytesOf(req)).toString()) as Turn[]) this.#program(label).plan(turn);
+        break;
+      }
+      case "/fake/taken":
+        return json(res, 200, this.#program(label).taken);
       case "/fake/env":
         return json(
           res,
@@ -343,6 +351,10 @@ export class FakeHost {
     res.setHeader(hostHeaders.waited, "0");
     if (target === "port/9")
       throw new RouseFailure("port_not_listening", "nothing listens on port 9", { details: { port: 9 } });
+    if (path.startsWith("/in")) {
+      const program = this.#program(labelOfId(held.machine.id) ?? "");
+      return program.take({ target, path: path + url.search, body: await bytesOf(req) }, req, res);
+    }
     switch (path) {
       case "/counter":
         held.counter += 1;
@@ -378,6 +390,12 @@ export class FakeHost {
         });
       }
     }
+  }
+
+  #program(label: string): FakeProgram {
+    const program = this.#programs.get(label) ?? new FakeProgram();
+    this.#programs.set(label, program);
+    return program;
   }
 
   async #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {

@@ -16,6 +16,7 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
       return method === "GET" && !path.endsWith("/diff") ? "read" : "use_sandboxes";
     case "sandbox":
     case "preview":
+    case "hooks":
     case "volumes":
       return method === "GET" ? "read" : "use_sandboxes";
     case "keys":
@@ -27,7 +28,7 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
   }
 }
 
-const partial: ReadonlySet<Operation["work"]> = new Set(["guest", "sandbox", "copies", "preview"]);
+const partial: ReadonlySet<Operation["work"]> = new Set(["guest", "sandbox", "copies", "preview", "hooks"]);
 
 /** @throws RouseFailure `permission_denied` */
 export function mustMay(caller: Caller, operation: Operation): void {
