@@ -17,6 +17,7 @@ import { guestRoute } from "./routes/guest.ts";
 import { takeHook } from "./routes/hook-intake.ts";
 import { internal } from "./routes/internal.ts";
 import { keyRoute } from "./routes/keys.ts";
+import { linkRoute } from "./routes/links.ts";
 import { login } from "./routes/login.ts";
 import { operatorRoute } from "./routes/operator.ts";
 import { previewRoute } from "./routes/previews.ts";
@@ -75,6 +76,8 @@ function run(context: Context): Promise<Response> {
       return previewRoute(context);
     case "hooks":
       return hookRoute(context);
+    case "links":
+      return linkRoute(context);
     case "volumes":
       return volumeRoute(context);
     case "account":

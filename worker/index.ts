@@ -18,7 +18,7 @@ export default {
     const note: RequestNote = { id: requestIdOf(request.headers), startedAt: Date.now() };
     const url = new URL(request.url);
     const target = parseTarget(url.host, url.pathname, env.ROUSE_DOMAIN);
-    const response = target ? await named(env, request, url, target, note) : await api(request, env, ctx, note);
+    const response = target ? await named(env, ctx, request, url, target, note) : await api(request, env, ctx, note);
     logRequest(env, request, note, response.status);
     return response;
   },

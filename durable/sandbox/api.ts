@@ -11,6 +11,7 @@ import type {
   HistoryPoint,
   Snapshot,
 } from "../../sdk/contract/snapshot.ts";
+import type { CreateLink, Link } from "../../sdk/contract/link.ts";
 import type { Cause, Why } from "../../sdk/contract/timeline.ts";
 import type { RuleSubject, WakeRule } from "../../sdk/contract/wake-rule.ts";
 import type { CreateVolumeMount } from "../../sdk/contract/volume.ts";
@@ -57,6 +58,14 @@ export interface RouteFacts {
   /** Ports opened by a preview. */
   readonly ports: Readonly<Record<number, { readonly visibility: Access; readonly version: number }>>;
   readonly rules: readonly WakeRule[];
+  /** Share links that are live. */
+  readonly links: Readonly<Record<string, LinkFacts>>;
+}
+
+export interface LinkFacts {
+  readonly port: number;
+  readonly path: string;
+  readonly wake: boolean;
 }
 
 /** The right to talk to the running machine. */
@@ -148,6 +157,14 @@ export interface SandboxApi {
   getPort(port: number, terms: PreviewTerms, ask: Ask): Promise<Result<{ readonly preview: Preview }>>;
   rotatePort(port: number, ask: Ask): Promise<Result<{ readonly preview: Preview }>>;
   closePort(port: number, ask: Ask): Promise<Result<{ readonly id: string; readonly sandboxId: string }>>;
+  /** @returns `invalid_port`, `invalid_request`, `quota_exceeded` */
+  createLink(input: CreateLink, change: Change): Promise<Result<{ readonly link: Link }>>;
+  listLinks(ask: Ask): Promise<Result<{ readonly links: Link[] }>>;
+  /** With its newest uses. */
+  getLink(link: string, ask: Ask): Promise<Result<{ readonly link: Link }>>;
+  revokeLink(link: string, ask: Ask): Promise<Result<{ readonly link: Link }>>;
+  /** A link let somebody in. */
+  linkUsed(link: string, request: string, woke: boolean): Promise<void>;
   /** A failure with `retryAfterMs` means: report it again. `fate`: what becomes of a frozen run of that generation. */
   machineEvent(id: string, event: MachineEvent, hostId: string): Promise<Result<{ readonly fate: FrozenFate }>>;
   snapshot(input: CreateSnapshot, change: Change): Promise<Result<{ readonly snapshot: Snapshot }>>;

@@ -98,7 +98,7 @@ export class Creation {
     const key = change.idempotencyKey;
     store.transaction(() => {
       if (last) store.savePast(toDeleted(last));
-      store.removePreviews();
+      store.removeShares();
       if (key !== null) this.#answers.remember(store, key, change.fingerprint, record.id, null);
       this.#engine.save(record);
       this.#engine.timeline.begin(record.createdAt, record.life.generation, change.cause);

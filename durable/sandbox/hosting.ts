@@ -95,6 +95,11 @@ export class Hosting {
     return seen.ok && seen.value.generation === life.generation ? seen.value : null;
   }
 
+  /** End the connections that came in by those credentials; the host lets no more of them in. */
+  async endConnections({ host, life }: SandboxRecord, credentials: readonly string[]): Promise<void> {
+    if (host && life.state === "running") await this.#host.revoke(host, credentials);
+  }
+
   async #call(record: SandboxRecord, host: HostAddress, signal: AbortSignal): Promise<LifeEvent> {
     const { state } = record.life;
     if (state !== "resuming" && state !== "starting") return runStep(this.#host, host, record, nothing, signal);

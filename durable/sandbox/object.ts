@@ -22,6 +22,7 @@ import {
   type StopReason,
   type UpdateSandbox,
 } from "../../sdk/contract/sandbox.ts";
+import type { CreateLink, Link } from "../../sdk/contract/link.ts";
 import type { Cause, Why } from "../../sdk/contract/timeline.ts";
 import {
   refuse,
@@ -44,6 +45,7 @@ import { awakeBecause } from "./awake.ts";
 import { activeHolds, idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
 import { fateOf, isLive, isTransitional } from "./lifecycle.ts";
+import { Links } from "./links.ts";
 import { Previews, type PreviewResult } from "./previews.ts";
 import { toDeleted, toSandbox, updated, type CreateTerms, type SandboxRecord } from "./record.ts";
 import { Routing, type Found } from "./routing.ts";
@@ -58,6 +60,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   readonly #answers: Answers;
   readonly #creation: Creation;
   readonly #previews: Previews;
+  readonly #links: Links;
   readonly #routing: Routing;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -68,7 +71,8 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     this.#answers = new Answers(this.#engine, { find: (id) => this.#find(id), settle });
     this.#creation = new Creation(this.#engine, this.#answers, { settle, revive });
     this.#previews = new Previews(this.#engine, env);
-    this.#routing = new Routing(this.#engine, env);
+    this.#links = new Links(this.#engine, env, ctx.storage, this.#answers);
+    this.#routing = new Routing(this.#engine, env, this.#links);
   }
 
   override async alarm(): Promise<void> {
@@ -269,6 +273,29 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
 
   async route(ask: RouteAsk): Promise<Result<{ facts: RouteFacts; grant: RouteGrant | null; woken: boolean }>> {
     return this.#routing.route(ask, (id) => this.#find(id));
+  }
+
+  async createLink(input: CreateLink, change: Change): Promise<Result<{ link: Link }>> {
+    return this.#links.create(input, change);
+  }
+
+  async listLinks({ id }: Ask): Promise<Result<{ links: Link[] }>> {
+    const found = this.#find(id);
+    return found.ok ? { ok: true, links: this.#links.list(found.record) } : found;
+  }
+
+  async getLink(link: string, { id }: Ask): Promise<Result<{ link: Link }>> {
+    const found = this.#find(id);
+    return found.ok ? this.#links.get(found.record, link) : found;
+  }
+
+  async revokeLink(link: string, { id }: Ask): Promise<Result<{ link: Link }>> {
+    const found = this.#find(id);
+    return found.ok ? this.#links.revoke(found.record, link) : found;
+  }
+
+  async linkUsed(link: string, request: string, woke: boolean): Promise<void> {
+    if (this.#find(null).ok) this.#links.used(link, request, woke);
   }
 
   async openPort(

@@ -5,6 +5,7 @@ import { isKeptBack, ruleFor } from "../../sdk/contract/wake-rule.ts";
 import { sign, signingKey, type SigningKey } from "../../sdk/contract/ticket.ts";
 import { refuse, type Result, type RouteAsk, type RouteFacts, type RouteGrant } from "./api.ts";
 import type { Engine } from "./engine.ts";
+import type { Links } from "./links.ts";
 import { isTransitional } from "./lifecycle.ts";
 import { visibilityOf } from "./previews.ts";
 import type { SandboxRecord } from "./record.ts";
@@ -22,12 +23,14 @@ export type Found =
 export class Routing {
   readonly #engine: Engine;
   readonly #env: Env;
+  readonly #links: Links;
   /** Of the host that the sandbox is on. */
   #key: { readonly hostId: string; readonly key: Promise<SigningKey> } | undefined;
 
-  constructor(engine: Engine, env: Env) {
+  constructor(engine: Engine, env: Env, links: Links) {
     this.#engine = engine;
     this.#env = env;
+    this.#links = links;
   }
 
   async route(
@@ -113,6 +116,7 @@ export class Routing {
       access: record.access,
       ports: Object.fromEntries(ports),
       rules: record.wakeRules,
+      links: this.#links.facts(Date.now()),
     };
   }
 

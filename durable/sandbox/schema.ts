@@ -129,4 +129,28 @@ export const migrations: readonly Migration[] = [
       ) STRICT;
     `,
   },
+  {
+    id: "0007-links",
+    sql: `
+      CREATE TABLE links (
+        id TEXT PRIMARY KEY,
+        name TEXT,
+        port INTEGER NOT NULL,
+        path TEXT NOT NULL,
+        wake INTEGER NOT NULL,
+        created_at INTEGER NOT NULL,
+        expires_at INTEGER NOT NULL,
+        revoked_at INTEGER,
+        last_used_at INTEGER
+      ) STRICT;
+      CREATE TABLE link_uses (
+        ordinal INTEGER PRIMARY KEY AUTOINCREMENT,
+        link_id TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        request TEXT NOT NULL,
+        woke INTEGER NOT NULL
+      ) STRICT;
+      CREATE INDEX link_uses_by_link ON link_uses (link_id, ordinal);
+    `,
+  },
 ];

@@ -100,8 +100,9 @@ export class SandboxStore {
     this.#sql.exec("DELETE FROM previews WHERE port = ?", port);
   }
 
-  removePreviews(): void {
-    this.#sql.exec("DELETE FROM previews");
+  /** What people without a key were given. */
+  removeShares(): void {
+    for (const table of ["previews", "links", "link_uses"]) this.#sql.exec(`DELETE FROM ${table}`);
   }
 
   answer(key: string): AnswerRow | null {

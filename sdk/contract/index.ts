@@ -4,6 +4,7 @@ export * from "./errors.ts";
 export * from "./guest.ts";
 export * from "./hook.ts";
 export * from "./labels.ts";
+export * from "./link.ts";
 export * from "./names.ts";
 export * from "./sandbox.ts";
 export * from "./snapshot.ts";

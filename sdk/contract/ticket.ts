@@ -1,6 +1,6 @@
 /**
  * Signed grants, as `<payload base64url>.<HMAC-SHA256 base64url>`: tickets (edge -> host, one machine in one
- * generation), link tokens (people -> edge, one port of one sandbox) and vault tickets (host -> edge, one vault:
+ * generation), link tokens and share tokens (people -> edge, one port of one sandbox) and vault tickets (host -> edge, one vault:
  * `VaultTicket`). Pure but for the platform's WebCrypto.
  */
 import { z } from "zod";
@@ -30,23 +30,35 @@ export const LinkToken = z.object({
 });
 export type LinkToken = z.infer<typeof LinkToken>;
 
+/** Of a share link; its text begins with `SHARE_PREFIX`. What it opens is the link's to say. */
+export const ShareToken = z.object({
+  /** Sandbox id. */
+  s: z.string(),
+  /** Link id. */
+  l: z.string(),
+  /** Ends at, Unix milliseconds. */
+  e: z.number(),
+});
+export type ShareToken = z.infer<typeof ShareToken>;
+export const SHARE_PREFIX = "rl_";
+
 /** WebCrypto's `CryptoKey`, a global type in some runtimes only. */
 export type SigningKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>;
 
 /** A key for `sign` and `verify`; `purpose` keeps a grant of one kind from passing as another. */
-export function signingKey(secret: string, purpose: "ticket" | "link" | "vault"): Promise<SigningKey> {
+export function signingKey(secret: string, purpose: "ticket" | "link" | "share" | "vault"): Promise<SigningKey> {
   const material = encoder.encode(`rouse-${purpose}\n${secret}`);
   return crypto.subtle.importKey("raw", material, { name: "HMAC", hash: "SHA-256" }, false, ["sign", "verify"]);
 }
 
-export async function sign(key: SigningKey, payload: Ticket | LinkToken | VaultTicket): Promise<string> {
+export async function sign(key: SigningKey, payload: Ticket | LinkToken | ShareToken | VaultTicket): Promise<string> {
   const body = toBase64Url(encoder.encode(JSON.stringify(payload)));
   const mac = new Uint8Array(await crypto.subtle.sign("HMAC", key, encoder.encode(body)));
   return `${body}.${toBase64Url(mac)}`;
 }
 
 /** The payload when signature, form and time are right, else null. */
-export async function verify<T extends typeof Ticket | typeof LinkToken | typeof VaultTicket>(
+export async function verify<T extends typeof Ticket | typeof LinkToken | typeof ShareToken | typeof VaultTicket>(
   key: SigningKey,
   schema: T,
   text: string,

@@ -26,6 +26,7 @@ import { namedFetch } from "./named-fetch.ts";
 import { urlOfPort } from "./named-url.ts";
 import type { CommandEvent } from "./output.ts";
 import type { Page } from "./page.ts";
+import { Links } from "./links.ts";
 import { Previews } from "./previews.ts";
 import { Processes } from "./process.ts";
 import type { Process } from "./process.ts";
@@ -76,8 +77,10 @@ export class Sandbox {
   readonly processes: Processes;
   /** The code interpreter. */
   readonly interpreter: Interpreter;
-  /** Links to ports for people without a key. */
+  /** Ports that are open to people without a key, each with one kind of token. */
   readonly previews: Previews;
+  /** Share links, each revoked by itself. */
+  readonly links: Links;
   readonly #transport: Transport;
   readonly #remote: Remote;
   #info: SandboxInfo;
@@ -91,6 +94,7 @@ export class Sandbox {
     this.processes = new Processes(this.#remote);
     this.interpreter = new Interpreter(this.#remote);
     this.previews = new Previews(this.#remote);
+    this.links = new Links(this.#remote);
   }
 
   /**

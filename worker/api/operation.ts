@@ -2,7 +2,17 @@
 import type { z } from "zod";
 
 /** Who does the work: the guest agent, or the handler of that name at the edge. */
-export type Work = "guest" | "account" | "keys" | "operator" | "sandbox" | "copies" | "preview" | "volumes" | "hooks";
+export type Work =
+  | "guest"
+  | "account"
+  | "keys"
+  | "operator"
+  | "sandbox"
+  | "copies"
+  | "preview"
+  | "links"
+  | "volumes"
+  | "hooks";
 
 export interface Operation {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";

@@ -67,6 +67,7 @@ import { Why } from "../../sdk/contract/timeline.ts";
 import { Usage, UsageQuery } from "../../sdk/contract/usage.ts";
 import { copies } from "./copy-operations.ts";
 import { hooks } from "./hook-operations.ts";
+import { links } from "./link-operations.ts";
 import type { Operation } from "./operation.ts";
 import { volumes } from "./volume-operations.ts";
 
@@ -448,6 +449,7 @@ export const operations: readonly Operation[] = [
   ...copies.map((one) => ({ ...one, work: "copies" as const })),
   ...previews.map((one) => ({ ...one, work: "preview" as const })),
   ...hooks.map((one) => ({ ...one, work: "hooks" as const })),
+  ...links.map((one) => ({ ...one, work: "links" as const })),
   ...volumes.map((one) => ({ ...one, work: "volumes" as const })),
   ...guest.map((one) => ({ query: NoQuery, ...one, work: "guest" as const })),
 ];

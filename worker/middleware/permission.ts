@@ -17,6 +17,7 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
     case "sandbox":
     case "preview":
     case "hooks":
+    case "links":
     case "volumes":
       return method === "GET" ? "read" : "use_sandboxes";
     case "keys":
@@ -28,7 +29,7 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
   }
 }
 
-const partial: ReadonlySet<Operation["work"]> = new Set(["guest", "sandbox", "copies", "preview", "hooks"]);
+const partial: ReadonlySet<Operation["work"]> = new Set(["guest", "sandbox", "copies", "preview", "hooks", "links"]);
 
 /** @throws RouseFailure `permission_denied` */
 export function mustMay(caller: Caller, operation: Operation): void {

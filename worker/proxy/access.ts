@@ -3,14 +3,15 @@ import { sandboxObject, type RouteFacts } from "../../durable/sandbox/api.ts";
 import { parseApiKey } from "../../sdk/contract/account.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { defaults } from "../../sdk/contract/sandbox.ts";
-import { LinkToken, signingKey, verify, type SigningKey } from "../../sdk/contract/ticket.ts";
+import { isBelow } from "../../sdk/contract/link.ts";
+import { LinkToken, SHARE_PREFIX, ShareToken, signingKey, verify, type SigningKey } from "../../sdk/contract/ticket.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import { thrown } from "../errors.ts";
 import { may } from "../../durable/account/key.ts";
 import { bearerOf, callerOf } from "../middleware/auth.ts";
 import { mustSee } from "../middleware/permission.ts";
 import { routeKey } from "./forward.ts";
-import { cookieToken, PREVIEW_TOKEN } from "./headers.ts";
+import { cookieToken, PREVIEW_TOKEN, protocolToken } from "./headers.ts";
 import { cachedFacts, rememberRoute } from "./route-cache.ts";
 import type { Target } from "./target.ts";
 
@@ -19,16 +20,37 @@ export interface Admission {
   readonly dropAuthorization: boolean;
   /** The API key that let the request in; null for another credential, or none. */
   readonly keyId: string | null;
+  /** The share link that let the request in; null for another credential, or none. */
+  readonly linkId: string | null;
+  /** Whether the credential may wake the sandbox. */
+  readonly wake: boolean;
   /** The query's token let the request in; when it ends, Unix milliseconds. */
   readonly queryTokenEndsAt: number | null;
 }
 
+/** What a token lets do. */
+interface Pass {
+  readonly endsAt: number;
+  readonly linkId: string | null;
+  readonly wake: boolean;
+}
+
+const plain = { keyId: null, linkId: null, wake: true, queryTokenEndsAt: null } as const;
+
 /** Tokens whose signature was checked; what they grant is judged anew each time. */
-const signed = new BoundedMap<LinkToken>(4096);
-let linkKey: { readonly secret: string; readonly key: Promise<SigningKey> } | undefined;
+const signed = new BoundedMap<LinkToken | ShareToken>(4096);
+let keys:
+  | { readonly secret: string; readonly link: Promise<SigningKey>; readonly share: Promise<SigningKey> }
+  | undefined;
 
 /** @throws RouseFailure `unauthorized`, `forbidden`, `permission_denied`, `not_found`, `sandbox_gone` */
-export async function admit(env: Env, request: Request, target: Target, queryToken: string | null): Promise<Admission> {
+export async function admit(
+  env: Env,
+  request: Request,
+  target: Target,
+  path: string,
+  queryToken: string | null,
+): Promise<Admission> {
   const now = Date.now();
   const bearer = bearerOf(request.headers);
   const bearerKey = bearer !== null && parseApiKey(bearer) ? bearer : null;
@@ -39,7 +61,7 @@ export async function admit(env: Env, request: Request, target: Target, queryTok
   for (const caller of [bearerCaller, headerCaller]) {
     if (caller?.account !== target.account || !may(caller.access, "use_sandboxes")) continue;
     await mustSee(env, caller, target.label, null);
-    return { dropAuthorization, keyId: caller.keyId, queryTokenEndsAt: null };
+    return { ...plain, dropAuthorization, keyId: caller.keyId };
   }
 
   const stranger = [bearerCaller, headerCaller].some((caller) => caller !== null && caller.account !== target.account);
@@ -47,14 +69,18 @@ export async function admit(env: Env, request: Request, target: Target, queryTok
   const facts = await factsOf(env, target, now, stranger).catch((fault: unknown) => {
     throw stranger ? unknown() : fault;
   });
-  if (isPublic(facts, target.port)) return { dropAuthorization, keyId: null, queryTokenEndsAt: null };
+  if (isPublic(facts, target.port)) return { ...plain, dropAuthorization };
   const headerToken = request.headers.get(PREVIEW_TOKEN) ?? request.headers.get("x-rouse-token");
   const verdicts = [];
-  for (const token of [headerToken, queryToken, cookieToken(request.headers)]) {
+  const tokens = [headerToken, queryToken, protocolToken(request.headers), cookieToken(request.headers)];
+  for (const token of tokens) {
     if (token === null) continue;
-    const verdict = await judge(env, token, facts, target.port, now);
-    if (typeof verdict === "number")
-      return { dropAuthorization, keyId: null, queryTokenEndsAt: token === queryToken ? verdict : null };
+    const verdict = await judge(env, token, facts, target.port, path, now);
+    if (typeof verdict === "object") {
+      const { linkId, wake, endsAt } = verdict;
+      const queryTokenEndsAt = token === queryToken ? endsAt : null;
+      return { ...plain, dropAuthorization, linkId, wake, queryTokenEndsAt };
+    }
     verdicts.push(verdict);
   }
   if (stranger) throw unknown();
@@ -97,24 +123,35 @@ function isPublic(facts: RouteFacts, port: number): boolean {
   return (port === defaults.port && facts.access === "public") || facts.ports[port]?.visibility === "public";
 }
 
-/** When the token ends, or why it does not open this port. */
+/** What a token opens, or why it does not open this. */
 async function judge(
   env: Env,
   token: string,
   facts: RouteFacts,
   port: number,
+  path: string,
   now: number,
-): Promise<number | "invalid" | "elsewhere"> {
-  let grant = signed.get(token);
-  if (!grant) {
-    if (linkKey?.secret !== env.ROUSE_SECRET)
-      linkKey = { secret: env.ROUSE_SECRET, key: signingKey(env.ROUSE_SECRET, "link") };
-    const verified = await verify(await linkKey.key, LinkToken, token, now);
-    if (!verified) return "invalid";
-    signed.set(token, verified);
-    grant = verified;
+): Promise<Pass | "invalid" | "elsewhere"> {
+  const grant = signed.get(token) ?? (await opened(env, token, now));
+  if (!grant || grant.e <= now) return "invalid";
+  if (grant.s !== facts.id) return "elsewhere";
+  if ("l" in grant) {
+    const link = facts.links[grant.l];
+    if (!link) return "invalid";
+    if (link.port !== port || !isBelow(path, link.path)) return "elsewhere";
+    return { endsAt: grant.e, linkId: grant.l, wake: link.wake };
   }
-  if (grant.e <= now) return "invalid";
-  if (grant.s !== facts.id || grant.p !== port) return "elsewhere";
-  return grant.v === facts.ports[port]?.version ? grant.e : "invalid";
+  if (grant.p !== port) return "elsewhere";
+  return grant.v === facts.ports[port]?.version ? { endsAt: grant.e, linkId: null, wake: true } : "invalid";
+}
+
+/** What is in a token whose signature is ours; null for another. */
+async function opened(env: Env, token: string, now: number): Promise<LinkToken | ShareToken | null> {
+  const secret = env.ROUSE_SECRET;
+  if (keys?.secret !== secret) keys = { secret, link: signingKey(secret, "link"), share: signingKey(secret, "share") };
+  const grant = token.startsWith(SHARE_PREFIX)
+    ? await verify(await keys.share, ShareToken, token.slice(SHARE_PREFIX.length), now)
+    : await verify(await keys.link, LinkToken, token, now);
+  if (grant) signed.set(token, grant);
+  return grant;
 }

@@ -29,6 +29,8 @@ export interface Outgoing {
   readonly body: OutgoingBody;
   /** Longest wait for a wake, milliseconds. */
   readonly waitMs: number;
+  /** Whether it may wake the machine. */
+  readonly wake: boolean;
   /** Who has the machine wake. */
   readonly cause: Cause;
   /** What the sandbox's rules are to look at; null where they are not asked. */
@@ -115,13 +117,13 @@ export async function forward(env: Env, to: Destination, out: Outgoing, note: Re
 async function askRoute(
   env: Env,
   to: Destination,
-  { waitMs, cause, subject }: Outgoing,
+  { waitMs, wake, cause, subject }: Outgoing,
   verify: boolean,
 ): Promise<(Route & { woken: boolean }) | { readonly rule: WakeRule }> {
   const key = routeKey(to);
   const result = await sandboxObject(env.SANDBOX, to.account, to.label).route({
     id: to.id,
-    wake: true,
+    wake,
     waitMs,
     verify,
     cause,
@@ -134,6 +136,7 @@ async function askRoute(
   const { facts, grant, woken } = result;
   const rule = grant === null && subject ? ruleFor(facts.rules, subject) : null;
   if (rule) return { rule };
+  if (!grant && !wake) throw new RouseFailure("sandbox_paused", "The sandbox sleeps, and this link does not wake it.");
   if (!grant) throw new RouseFailure("host_unavailable", "The sandbox has no host.", { retryAfterMs: 1000 });
   rememberRoute(key, { facts, grant }, Date.now());
   return { facts, grant, woken };

@@ -13,6 +13,9 @@ const HOP_BY_HOP = [
 ] as const;
 const OURS = "x-rouse-";
 export const PREVIEW_TOKEN = "x-runtime-preview-token";
+const PROTOCOLS = "sec-websocket-protocol";
+/** A WebSocket of a browser has no headers of its own: its token may be among the subprotocols that it offers. */
+const TOKEN_PROTOCOL = "rouse.token.";
 
 export interface Forwarded {
   /** The host name the program is known by. */
@@ -23,7 +26,7 @@ export interface Forwarded {
   readonly requestId: string;
   /** The Authorization header was meant for the edge. */
   readonly dropAuthorization: boolean;
-  /** The API key that let the request in; null for another credential, or none. */
+  /** The API key, or share link, that let the request in; null for another credential, or none. */
   readonly keyId: string | null;
 }
 
@@ -38,6 +41,15 @@ export function guestHeaders(from: Headers, to: Forwarded): Headers {
     headers.delete("connection");
     headers.delete("upgrade");
   }
+  const protocols = from.get(PROTOCOLS);
+  if (protocols?.includes(TOKEN_PROTOCOL))
+    setOrDelete(
+      headers,
+      PROTOCOLS,
+      offered(protocols)
+        .filter((name) => !name.startsWith(TOKEN_PROTOCOL))
+        .join(", "),
+    );
   if (to.dropAuthorization) headers.delete("authorization");
   const cookie = from.get("cookie");
   if (cookie?.includes(`${LINK_TOKEN_NAME}=`)) setOrDelete(headers, "cookie", withoutToken(cookie));
@@ -62,6 +74,21 @@ export function cookieToken(headers: Headers): string | null {
     if (name === LINK_TOKEN_NAME && value) return value;
   }
   return null;
+}
+
+/** The link token among the subprotocols that a WebSocket offers, or null. */
+export function protocolToken(headers: Headers): string | null {
+  const protocol = tokenProtocol(headers);
+  return protocol === null ? null : protocol.slice(TOKEN_PROTOCOL.length);
+}
+
+/** The subprotocol that carries a token; a browser takes no answer that names none of those that it offered. */
+export function tokenProtocol(headers: Headers): string | null {
+  return offered(headers.get(PROTOCOLS) ?? "").find((name) => name.startsWith(TOKEN_PROTOCOL)) ?? null;
+}
+
+function offered(protocols: string): string[] {
+  return protocols.split(",").map((name) => name.trim());
 }
 
 function withoutToken(cookies: string): string {

@@ -1,21 +1,26 @@
 /** Named URLs: from a host name or path to the program in a sandbox. */
 import { LINK_TOKEN_NAME, namedHost } from "../../durable/named-url.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
+import { sandboxObject } from "../../durable/sandbox/api.ts";
+import { BoundedMap } from "../bounded-map.ts";
 import { causeOf } from "../cause.ts";
 import { namedFaultResponse } from "../errors.ts";
 import type { RequestNote } from "../log.ts";
 import { admit } from "./access.ts";
 import { forward, outgoingBody } from "./forward.ts";
-import { guestHeaders } from "./headers.ts";
+import { guestHeaders, tokenProtocol } from "./headers.ts";
 import type { Parsed } from "./target.ts";
 import { wakingPage } from "./waking-page.ts";
 
 /** How long a request is held while the sandbox wakes, milliseconds; a person in a browser gets a page sooner. */
 const HOLD_MS = 30_000;
 const NAVIGATION_HOLD_MS = 2000;
+/** How often a use of a link is noted, milliseconds. */
+const USE_NOTED_MS = 60_000;
 
 export async function named(
   env: Env,
+  ctx: ExecutionContext,
   request: Request,
   url: URL,
   target: Exclude<Parsed, null>,
@@ -30,14 +35,15 @@ export async function named(
     note.account = target.account;
     note.sandbox = target.label;
     const queryToken = url.search.includes(LINK_TOKEN_NAME) ? url.searchParams.get(LINK_TOKEN_NAME) : null;
-    const admission = await admit(env, request, target, queryToken);
+    const path = url.pathname.slice(target.prefix.length) || "/";
+    const admission = await admit(env, request, target, path, queryToken);
+    const { linkId } = admission;
     const search = queryToken === null ? url.search : withoutToken(url);
     const navigation = isNavigation(request);
     if (navigation && queryToken !== null && admission.queryTokenEndsAt !== null) {
       return toCleanUrl(url, search, queryToken, admission.queryTokenEndsAt, target.prefix, note);
     }
     const scheme = url.protocol.slice(0, -1);
-    const path = url.pathname.slice(target.prefix.length) || "/";
     const { method } = request;
     const out = {
       method,
@@ -48,15 +54,18 @@ export async function named(
         prefix: target.prefix,
         requestId: note.id,
         dropAuthorization: admission.dropAuthorization,
-        keyId: admission.keyId,
+        keyId: admission.keyId ?? linkId,
       }),
       body: await outgoingBody(request),
       waitMs: navigation ? NAVIGATION_HOLD_MS : HOLD_MS,
-      cause: causeOf("request", request, url, note, admission.keyId, target.port),
+      cause: causeOf("request", request, url, note, admission.keyId ?? linkId, target.port),
+      wake: admission.wake,
       subject: { method, path, userAgent: request.headers.get("user-agent") ?? "", port: target.port },
     };
     try {
-      return await forward(env, { account: target.account, label: target.label, id: null }, out, note);
+      const response = await forward(env, { account: target.account, label: target.label, id: null }, out, note);
+      if (linkId !== null) noteUse(env, ctx, target, linkId, out.cause.request, note.woken === true);
+      return withProtocol(response, request.headers);
     } catch (fault) {
       if (navigation && fault instanceof RouseFailure && fault.code === "sandbox_waking")
         return wakingPage(target.label, note.id);
@@ -65,6 +74,37 @@ export async function named(
   } catch (fault) {
     return namedFaultResponse(fault, note.id);
   }
+}
+
+/** When the uses of links were noted last, Unix milliseconds. */
+const noted = new BoundedMap<number>(4096);
+
+/** A link's log has one entry a minute, not one for each of a page's hundred requests; and each wake. */
+function noteUse(
+  env: Env,
+  ctx: ExecutionContext,
+  { account, label }: { account: string; label: string },
+  linkId: string,
+  request: string,
+  woke: boolean,
+): void {
+  const now = Date.now();
+  if (!woke && now - (noted.get(linkId) ?? 0) < USE_NOTED_MS) return;
+  noted.set(linkId, now);
+  ctx.waitUntil(
+    sandboxObject(env.SANDBOX, account, label)
+      .linkUsed(linkId, request, woke)
+      .catch(() => undefined),
+  );
+}
+
+/** A browser that offered only its token as a subprotocol takes the socket when that is the one that is chosen. */
+function withProtocol(response: Response, asked: Headers): Response {
+  const protocol = response.webSocket ? tokenProtocol(asked) : null;
+  if (protocol === null || response.headers.has("sec-websocket-protocol")) return response;
+  const headers = new Headers(response.headers);
+  headers.set("sec-websocket-protocol", protocol);
+  return new Response(null, { status: 101, headers, webSocket: response.webSocket });
 }
 
 /** A person opens a page. */

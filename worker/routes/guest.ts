@@ -36,6 +36,7 @@ export async function guestRoute({ env, caller, operation, params, request, url,
     headers,
     body,
     waitMs: HOLD_MS,
+    wake: true,
     cause: causeOf("api", request, url, note, caller.keyId),
     subject: null,
   };

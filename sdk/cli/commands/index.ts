@@ -15,6 +15,7 @@ import { history } from "./history.ts";
 import { hold } from "./hold.ts";
 import { host } from "./host.ts";
 import { keys } from "./keys.ts";
+import { link } from "./link.ts";
 import { login } from "./login.ts";
 import { logout } from "./logout.ts";
 import { logs } from "./logs.ts";
@@ -48,6 +49,7 @@ export const commands: readonly Command[] = [
   logs,
   cp,
   url,
+  link,
   pause,
   wake,
   stop,
