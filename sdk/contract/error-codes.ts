@@ -77,7 +77,10 @@ const registry = {
   payload_too_large: { status: 413, hint: "Use the upload routes for files, or send a smaller body." },
   file_access_denied: { status: 403, hint: "The guest user may not touch that path." },
   disk_full: { status: 507, hint: "Free some space in the guest, or create a sandbox with a larger diskMiB." },
-  wake_limit_reached: { status: 429, hint: "Retry after the time given, raise maxWakesPerHour, or wake it with :wake." },
+  wake_limit_reached: {
+    status: 429,
+    hint: "Retry after the time given, raise maxWakesPerHour, or wake it with :wake.",
+  },
   rate_limited: { status: 429, hint: "Slow down and retry after the time given." },
   misdirected: { status: 421, hint: "The host does not hold this generation; ask for a new route." },
   inbox_full: {
