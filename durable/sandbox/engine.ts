@@ -171,10 +171,12 @@ export class Engine {
     const settled = isSettled(given);
     const letGo = given.volumes.filter((one) => !record.volumes.includes(one));
     const { generation } = life;
+    const isGone = isGoneForGood(record) && !isGoneForGood(this.record());
     const errands: readonly Errand[] = [
       ...released.map(({ vault, manifest }) => ({ kind: "release", vault, owner: id, manifest }) as const),
       ...letGo.map(({ attachment }) => ({ kind: "detach", attachment, sandboxId: id, generation, settled }) as const),
       ...detached,
+      ...(isGone ? [{ kind: "inbox", sandboxId: id } as const] : []),
     ];
     store.transaction(() => {
       for (const errand of errands) this.#errands.add(errand, Date.now());
@@ -200,8 +202,7 @@ export class Engine {
 
   /** With the root of its keys, what is stored of a deleted sandbox is gone for good. */
   #shredded(record: SandboxRecord): SandboxRecord {
-    const { state, undeleteTo } = record.life;
-    return state === "deleted" && undeleteTo === null ? { ...record, archive: null, volumes: [] } : record;
+    return isGoneForGood(record) ? { ...record, archive: null, volumes: [] } : record;
   }
 
   background(work: Promise<unknown>): void {
@@ -389,6 +390,11 @@ export class Engine {
       }
     }
   }
+}
+
+/** Deleted, and not to be taken back any more. */
+function isGoneForGood(record: SandboxRecord | null): boolean {
+  return record?.life.state === "deleted" && record.life.undeleteTo === null;
 }
 
 /** Everything that is stored for a sandbox. */

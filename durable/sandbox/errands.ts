@@ -1,6 +1,8 @@
 /** What others are told until they have taken note. An errand is noted with the change that it follows from. */
+import { labelOfId } from "../../sdk/contract/names.ts";
 import { backoffMs } from "../backoff.ts";
 import { readBoard } from "../hosts/board-facade.ts";
+import { inboxObject } from "../inbox/api.ts";
 import { vaultObject } from "../vault/api.ts";
 import { volumesObject } from "../volumes/api.ts";
 import type { HostAddress, HostClient } from "./host-client.ts";
@@ -39,9 +41,15 @@ export interface Purge {
   readonly since: number;
 }
 
-export type Errand = Release | Detach | Purge;
+/** The inbox: the sandbox is deleted for good. */
+export interface CloseInbox {
+  readonly kind: "inbox";
+  readonly sandboxId: string;
+}
 
-const FIRST_TRY_MS: Record<Errand["kind"], number> = { release: 1000, detach: 1000, purge: 5000 };
+export type Errand = Release | Detach | Purge | CloseInbox;
+
+const FIRST_TRY_MS: Record<Errand["kind"], number> = { release: 1000, detach: 1000, purge: 5000, inbox: 1000 };
 /** A host that was away for longer comes back as another, milliseconds. */
 const PURGES_KEPT_MS = 90 * 86_400_000;
 
@@ -129,6 +137,11 @@ export class Errands {
         await volumesObject(this.#env.VOLUMES, account).detach(ask);
         return true;
       }
+      case "inbox": {
+        const { sandboxId } = errand;
+        await inboxObject(this.#env.INBOX, account, labelOfId(sandboxId) ?? "").purge(sandboxId);
+        return true;
+      }
       case "purge": {
         const { id, generation, host, since } = errand;
         const { hosts } = await readBoard(this.#env);
@@ -151,6 +164,8 @@ function keyOf(errand: Errand): string {
       return `release ${errand.vault} ${errand.owner} ${errand.manifest ?? ""}`;
     case "detach":
       return `detach ${errand.attachment}`;
+    case "inbox":
+      return `inbox ${errand.sandboxId}`;
     case "purge":
       return `purge ${errand.id} ${errand.host.id}`;
   }

@@ -7,7 +7,9 @@ import { migrations } from "../../durable/sandbox/schema.ts";
 import { newSandboxId } from "../../sdk/contract/names.ts";
 import { ask, freshName, heartbeat, paused } from "./client.ts";
 import { COMPATIBILITY, store } from "./stored.ts";
-import { vaultOf } from "./vaults.ts";
+import { TestInbox } from "./inboxes.ts";
+import { later, vaultOf } from "./vaults.ts";
+import { instead } from "./volumes.ts";
 
 it("are run when they were noted by a version before", async () => {
   await heartbeat({ compatibility: COMPATIBILITY });
@@ -38,4 +40,31 @@ it("are run when they were noted by a version before", async () => {
   ]);
   // The host was away for longer than anybody waits for.
   expect(left).toEqual([[], []]);
+});
+
+it("a deleted sandbox's inbox goes with it, once it can't be taken back any more", async () => {
+  await heartbeat();
+  const inbox = await TestInbox.make({}, true);
+  await ask("POST", `/v1/sandboxes/${inbox.name}:update`, { autoWake: false });
+  expect((await inbox.post("{}")).status).not.toBe(404);
+  const { id } = inbox;
+  await ask("DELETE", `/v1/sandboxes/${id}?graceSeconds=60`);
+  const stub = env.SANDBOX.getByName(`default/${inbox.name}`) as DurableObjectStub;
+  await runDurableObjectAlarm(stub);
+  await ask("POST", `/v1/sandboxes/${id}:undelete`, {});
+  expect((await ask<{ data: unknown[] }>("GET", `/v1/sandboxes/${id}/hooks`)).body.data).toHaveLength(1);
+  // The inbox does not answer when it is told first.
+  await instead(inbox.stub, { purge: () => Promise.reject(new Error("not now")) });
+  await ask("DELETE", `/v1/sandboxes/${id}`);
+  await runDurableObjectAlarm(stub);
+  await evictDurableObject(inbox.stub);
+  await later(2000, async () => {
+    await runDurableObjectAlarm(stub);
+    await runDurableObjectAlarm(stub);
+  });
+  expect((await inbox.post("{}")).status).toBe(404);
+  const left = await runInDurableObject(stub, (_object: object, { storage }) =>
+    storage.sql.exec("SELECT kind FROM errands").toArray(),
+  );
+  expect(left).toEqual([]);
 });
