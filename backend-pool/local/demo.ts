@@ -1,5 +1,5 @@
 /**
- * `npm run demo [-- story|host-loss|fork]`: start everything on free ports, tell a story, stop. The last line is one
+ * `npm run demo [-- story|host-loss|fork|webhook]`: start everything on free ports, tell a story, stop. The last line is one
  * JSON object.
  */
 import { mkdtemp, rm } from "node:fs/promises";
@@ -10,6 +10,7 @@ import { launch, type LaunchOptions, type System } from "./launcher.ts";
 import { tellFork } from "./story/fork.ts";
 import { tellHostLoss } from "./story/host-loss.ts";
 import { tellStory } from "./story/tell.ts";
+import { tellWebhook } from "./story/webhook.ts";
 
 interface Demo {
   readonly options?: Pick<LaunchOptions, "hosts" | "env">;
@@ -23,6 +24,7 @@ const demos: Readonly<Record<string, Demo>> = {
     tell: tellHostLoss,
   },
   fork: { tell: tellFork },
+  webhook: { tell: tellWebhook },
 };
 
 const name = process.argv.slice(2).find((arg) => arg !== "--") ?? "story";

@@ -1,3 +1,3 @@
 import { defineConfig } from "vitest/config";
 
-export default defineConfig({ test: { name: "unit", include: ["test/unit/**/*.test.ts"] } });
+export default defineConfig({ test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false } });
