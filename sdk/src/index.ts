@@ -20,6 +20,8 @@ export type {
   VolumeFilter,
   VolumeWaitOptions,
 } from "./volumes.ts";
+export { HookEvents, Hooks } from "./hooks.ts";
+export type { HookEventFilter, HookEventOptions } from "./hooks.ts";
 export { Accounts } from "./accounts.ts";
 export { Keys } from "./keys.ts";
 export type { KeyInput } from "./keys.ts";
@@ -89,6 +91,19 @@ export type {
   Process as ProcessInfo,
   RunEvent,
 } from "../contract/guest.ts";
+export type {
+  CreateHook,
+  DeletedHook,
+  Hook,
+  HookEvent,
+  HookEventState,
+  HookMode,
+  HookProvider,
+  HookStep,
+  NewHook,
+  RotateHook,
+  UpdateHook,
+} from "../contract/hook.ts";
 export type { Host, NewHost } from "../contract/host.ts";
 export type { Usage, UsageGroup, UsageLine } from "../contract/usage.ts";
 export type {

@@ -21,6 +21,7 @@ import { NotFoundError, RouseError } from "./errors.ts";
 import { Files } from "./files.ts";
 import { fork } from "./forks.ts";
 import type { ForkOptions } from "./forks.ts";
+import { Hooks } from "./hooks.ts";
 import { Interpreter } from "./interpreter.ts";
 import { namedFetch } from "./named-fetch.ts";
 import { urlOfPort } from "./named-url.ts";
@@ -81,6 +82,8 @@ export class Sandbox {
   readonly previews: Previews;
   /** Share links, each revoked by itself. */
   readonly links: Links;
+  /** Webhooks for a program in it, taken while it sleeps. */
+  readonly hooks: Hooks;
   readonly #transport: Transport;
   readonly #remote: Remote;
   #info: SandboxInfo;
@@ -95,6 +98,7 @@ export class Sandbox {
     this.interpreter = new Interpreter(this.#remote);
     this.previews = new Previews(this.#remote);
     this.links = new Links(this.#remote);
+    this.hooks = new Hooks(this.#remote);
   }
 
   /**

@@ -13,6 +13,7 @@ import { get } from "./get.ts";
 import { helpCommand } from "./help.ts";
 import { history } from "./history.ts";
 import { hold } from "./hold.ts";
+import { hook } from "./hook.ts";
 import { host } from "./host.ts";
 import { keys } from "./keys.ts";
 import { link } from "./link.ts";
@@ -59,6 +60,7 @@ export const commands: readonly Command[] = [
   hold,
   snapshot,
   volume,
+  hook,
   fork,
   history,
   diff,
