@@ -118,8 +118,11 @@ export class Delivery {
       const { attempts, settling, late, at: nextAt } = next;
       return this.#saved({ ...tried, attempts, settling, late, nextAt });
     }
-    if (next.next === "delivered")
+    if (next.next === "delivered") {
+      // A request is answered once.
+      if (event.hookId === REQUESTS) this.#store.dropBody(id);
       return this.#saved(ended({ ...tried, attempts: event.attempts + 1 }, "delivered", now));
+    }
     const hook = this.#store.hook(event.hookId);
     if (next.disable && hook) this.#store.saveHook({ ...hook, enabled: false, disabledReason: "gone" });
     return this.#saved(ended({ ...tried, attempts: next.attempts }, "dead", now, next.reason));

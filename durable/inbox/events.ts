@@ -38,6 +38,8 @@ export class Events {
     const event = this.#store.event(id);
     if (!event) return notFound;
     if (event.state === "ignored") return refuse("conflict", "No filter let it pass, and its body was not kept.");
+    if (event.hookId === REQUESTS && event.state === "delivered")
+      return refuse("conflict", "The request was answered, and its body was not kept.");
     const now = Date.now();
     const replayed = again(event, now);
     // One that is being tried has what it needs; a second try beside it would only come twice.

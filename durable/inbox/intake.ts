@@ -74,7 +74,7 @@ export class Intake {
     if (full) return full;
     const event = newEvent(
       {
-        ...{ id, hookId: REQUESTS, type: null, providerId: null, bytes: body.length, headers, query: "" },
+        ...{ id, hookId: REQUESTS, type: target.method, providerId: null, bytes: body.length, headers, query: "" },
         ...{ request: target, interaction: null, blob: null },
       },
       false,

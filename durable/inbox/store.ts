@@ -28,6 +28,8 @@ interface Total {
 
 /** Rows that one look at what is over takes up. */
 const SWEEP_MAX = 200;
+/** Answers that are kept, the newest: each may have a megabyte, and an object has room for 10 GB. */
+const ANSWERS_MAX = 1000;
 /** A try that is under way is looked after so often, milliseconds: who made it may be gone. */
 const SAFETY_MS = 30_000;
 
@@ -186,6 +188,11 @@ export class InboxStore {
     return row ? new Uint8Array(row.bytes) : null;
   }
 
+  /** Nobody needs it any more. */
+  dropBody(eventId: string): void {
+    if (this.#open) this.#sql.exec("DELETE FROM bodies WHERE event_id = ?", eventId);
+  }
+
   total(state: HookEventState): Readonly<Total> {
     return this.#counted().get(state) ?? { count: 0, bytes: 0 };
   }
@@ -235,6 +242,10 @@ export class InboxStore {
   }
 
   saveAnswer(eventId: string, { status, headers, bytes }: ProgramAnswer, expiresAt: number): void {
+    this.#sql.exec(
+      "DELETE FROM answers WHERE event_id IN (SELECT event_id FROM answers ORDER BY expires_at DESC LIMIT -1 OFFSET ?)",
+      ANSWERS_MAX - 1,
+    );
     this.#sql.exec(
       "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)",
       ...[eventId, status, JSON.stringify(headers), bytes, expiresAt],

@@ -8,6 +8,7 @@ import { namedFaultResponse } from "../errors.ts";
 import type { RequestNote } from "../log.ts";
 import { admit } from "./access.ts";
 import { forward, outgoingBody } from "./forward.ts";
+import { takeRequest, wantsReceipt } from "./respond-async.ts";
 import { guestHeaders, tokenProtocol } from "./headers.ts";
 import type { Parsed } from "./target.ts";
 import { wakingPage } from "./waking-page.ts";
@@ -45,17 +46,20 @@ export async function named(
     }
     const scheme = url.protocol.slice(0, -1);
     const { method } = request;
+    const headers = guestHeaders(request.headers, {
+      host: target.prefix === "" ? url.host : namedHost({ scheme, domain: env.ROUSE_DOMAIN }, target, target.port),
+      scheme,
+      prefix: target.prefix,
+      requestId: note.id,
+      dropAuthorization: admission.dropAuthorization,
+      keyId: admission.keyId ?? linkId,
+    });
+    if (admission.keyId !== null && wantsReceipt(request.headers))
+      return await takeRequest(env, request, target, `${path}${search}`, headers, note);
     const out = {
       method,
       path: `/port/${target.port}${path}${search}`,
-      headers: guestHeaders(request.headers, {
-        host: target.prefix === "" ? url.host : namedHost({ scheme, domain: env.ROUSE_DOMAIN }, target, target.port),
-        scheme,
-        prefix: target.prefix,
-        requestId: note.id,
-        dropAuthorization: admission.dropAuthorization,
-        keyId: admission.keyId ?? linkId,
-      }),
+      headers,
       body: await outgoingBody(request),
       waitMs: navigation ? NAVIGATION_HOLD_MS : HOLD_MS,
       cause: causeOf("request", request, url, note, admission.keyId ?? linkId, target.port),
