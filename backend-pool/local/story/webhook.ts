@@ -39,11 +39,11 @@ export interface WebhookResult {
 }
 
 /** @throws Error when an event is lost, or runs twice */
-export async function tellWebhook(stage: Stage): Promise<WebhookResult> {
+export async function tellWebhook(stage: Omit<Stage, "accelerator">, rounds = ROUNDS): Promise<WebhookResult> {
   const { say } = stage;
   const rouse = new Rouse({ apiKey: stage.apiKey, baseUrl: stage.url });
   say("A machine is made, with a program that counts webhooks in memory ...");
-  const sandbox = await rouse.sandboxes.create({ name: "hooked", idlePauseSeconds: 0 });
+  const sandbox = await rouse.sandboxes.create({ name: `hooked-${process.pid}`, idlePauseSeconds: 0 });
   await sandbox.files.write("/workspace/receiver.py", RECEIVER);
   await sandbox.spawn("python3 /workspace/receiver.py");
   await eventually(() => seen(sandbox).then(() => true));
@@ -52,7 +52,7 @@ export async function tellWebhook(stage: Stage): Promise<WebhookResult> {
   const acks: number[] = [];
   const accepted = new Set<string>();
   let asleep = 0;
-  for (let round = 1; round <= ROUNDS; round++) {
+  for (let round = 1; round <= rounds; round++) {
     await sandbox.pause();
     if ((await sandbox.refresh()).info.state === "paused") asleep++;
     say(`Round ${round}: it sleeps, and ${EVENTS} webhooks come in, each twice at once ...`);
@@ -71,15 +71,15 @@ export async function tellWebhook(stage: Stage): Promise<WebhookResult> {
   }
   const counts = Object.entries(await seen(sandbox));
   const ranOnce = counts.filter(([id, n]) => n === 1 && accepted.has(id)).length;
-  const sent = ROUNDS * EVENTS;
+  const sent = rounds * EVENTS;
   const ackMsP99 = Math.round(acks.toSorted((a, b) => a - b)[Math.ceil(acks.length * 0.99) - 1] ?? Number.NaN);
   say(`${accepted.size} events were accepted in at most ${ackMsP99} ms each, and ${ranOnce} ran once`);
   await sandbox.delete();
   if (accepted.size < sent || ranOnce < sent) throw new Error("not every event ran once");
-  return { sent, accepted: accepted.size, ranOnce, ackMsP99, asleepAtArrival: asleep === ROUNDS };
+  return { sent, accepted: accepted.size, ranOnce, ackMsP99, asleepAtArrival: asleep === rounds };
 }
 
-async function newHook({ url, apiKey }: Stage, id: string): Promise<NewHook> {
+async function newHook({ url, apiKey }: Pick<Stage, "url" | "apiKey">, id: string): Promise<NewHook> {
   const answer = await fetch(`${url}/v1/sandboxes/${encodeURIComponent(id)}/hooks`, {
     method: "POST",
     headers: { authorization: `Bearer ${apiKey}`, "content-type": "application/json" },
