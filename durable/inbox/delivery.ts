@@ -124,7 +124,8 @@ export class Delivery {
       return this.#saved(ended({ ...tried, attempts: event.attempts + 1 }, "delivered", now));
     }
     const hook = this.#store.hook(event.hookId);
-    if (next.disable && hook) this.#store.saveHook({ ...hook, enabled: false, disabledReason: "gone" });
+    if (next.disable && hook)
+      this.#store.saveHook({ ...hook, enabled: false, disabledReason: "gone", disabledAt: now });
     return this.#saved(ended({ ...tried, attempts: next.attempts }, "dead", now, next.reason));
   }
 

@@ -84,7 +84,7 @@ export class Hooks {
     if (!record) return hookNotFound;
     const holder = input.name === undefined ? null : this.#store.hookCalled(input.name);
     if (holder && holder.id !== record.id) return nameTaken(holder.name);
-    const changed = updatedHook(record, input);
+    const changed = updatedHook(record, input, Date.now());
     this.#store.saveHook(changed);
     this.#remember(once, record.id, null, Date.now());
     return { ok: true, hook: this.shown(changed) };

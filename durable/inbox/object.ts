@@ -21,13 +21,11 @@ import { Delivery } from "./delivery.ts";
 import { Events } from "./events.ts";
 import { hookNotFound, Hooks } from "./hooks.ts";
 import { Intake } from "./intake.ts";
-import { DAY_MS, ended } from "./record.ts";
+import { DISABLED_MS, ended } from "./record.ts";
 import { InboxStore, type ProgramAnswer } from "./store.ts";
 
 /** An alarm that dies is followed by another after this, milliseconds. */
 const SAFETY_MS = 30_000;
-/** What waits at a hook that is turned off is given up after this, milliseconds. */
-const DISABLED_MS = 30 * DAY_MS;
 /** Blobs that could not be deleted are tried again after this, milliseconds. */
 const DROP_RETRY_MS = 300_000;
 
@@ -165,10 +163,9 @@ export class InboxObject extends DurableObject<Env> implements InboxApi {
     const now = Date.now();
     await this.ctx.storage.setAlarm(now + SAFETY_MS);
     store.sweep(now);
-    for (const { id, enabled } of store.hooks()) {
-      if (enabled) continue;
-      for (const event of store.stale(id, now - DISABLED_MS))
-        store.saveEvent(ended(event, "dead", now, "hook_disabled"));
+    for (const { id, disabledAt } of store.hooks()) {
+      if (disabledAt === null || disabledAt + DISABLED_MS > now) continue;
+      for (const event of store.waitingOf(id)) store.saveEvent(ended(event, "dead", now, "hook_disabled"));
     }
     await this.#drop(now);
     // Not waited for: an alarm that goes on keeps the next from going off.

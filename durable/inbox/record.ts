@@ -15,6 +15,8 @@ import { iso, isoOrNull } from "../time.ts";
 export const DAY_MS = 86_400_000;
 /** How long what has ended is known, by its state, milliseconds. Repeated deliveries are known for at least a week. */
 const KEPT_MS = { delivered: 7 * DAY_MS, ignored: 7 * DAY_MS, dead: 30 * DAY_MS } as const;
+/** What waits at a hook that is off is given up after this, milliseconds. */
+export const DISABLED_MS = 30 * DAY_MS;
 /** A provider's id means the same event for so long, milliseconds: longer than any of them repeats one. */
 export const SEEN_MS = 7 * DAY_MS;
 /** Steps of an event that are remembered: the first, and the newest. */
@@ -41,6 +43,8 @@ export interface HookRecord {
   readonly timeoutSeconds: number;
   readonly enabled: boolean;
   readonly disabledReason: "gone" | null;
+  /** Since when it is off; null while it is on. */
+  readonly disabledAt: number | null;
   /** What senders sign with, sealed; null for `none`. */
   readonly secret: string | null;
   readonly previousSecret: Previous | null;
@@ -109,12 +113,13 @@ export function newHook(
     timeoutSeconds: input.timeoutSeconds ?? hookLimits.timeoutSecondsDefault,
     enabled: input.enabled ?? true,
     disabledReason: null,
+    disabledAt: input.enabled === false ? now : null,
     ...sealed,
     ...{ previousSecret: null, previousDeliverySecret: null, createdAt: now, lastEventAt: null },
   };
 }
 
-export function updatedHook(record: HookRecord, input: UpdateHook): HookRecord {
+export function updatedHook(record: HookRecord, input: UpdateHook, now: number): HookRecord {
   const { name, port, path, mode, filters, maxBytes, timeoutSeconds, enabled } = input;
   return {
     ...record,
@@ -127,6 +132,7 @@ export function updatedHook(record: HookRecord, input: UpdateHook): HookRecord {
     timeoutSeconds: timeoutSeconds ?? record.timeoutSeconds,
     enabled: enabled ?? record.enabled,
     disabledReason: enabled === undefined ? record.disabledReason : null,
+    disabledAt: enabled === undefined ? record.disabledAt : enabled ? null : (record.disabledAt ?? now),
   };
 }
 

@@ -2,7 +2,7 @@
 import type { HookEventListQuery, HookEventState } from "../../sdk/contract/hook.ts";
 import { hasSchema, migrate } from "../migrations.ts";
 import { Watchers } from "../watchers.ts";
-import { expiryOf, REQUESTS, SEEN_MS, type EventRecord, type HookRecord } from "./record.ts";
+import { DISABLED_MS, expiryOf, REQUESTS, SEEN_MS, type EventRecord, type HookRecord } from "./record.ts";
 import { migrations } from "./schema.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
@@ -335,11 +335,11 @@ export class InboxStore {
     );
   }
 
-  /** Waiting events of hooks that are turned off, since then. */
-  stale(hookId: string, since: number): EventRecord[] {
+  /** Some of them, the oldest first. */
+  waitingOf(hookId: string): EventRecord[] {
     return this.#all<EventRecord>(
-      "SELECT body FROM events WHERE hook_id = ? AND state = 'waiting' AND created_at < ? LIMIT ?",
-      ...[hookId, since, SWEEP_MAX],
+      "SELECT body FROM events WHERE hook_id = ? AND state = 'waiting' ORDER BY seq LIMIT ?",
+      ...[hookId, SWEEP_MAX],
     );
   }
 
@@ -351,6 +351,8 @@ export class InboxStore {
       const at = this.#nextAt(id);
       return at !== null && this.busy.has(id) ? now + SAFETY_MS : at;
     });
+    for (const { id, disabledAt } of this.hooks())
+      if (disabledAt !== null && this.#nextAt(id) !== null) times.push(disabledAt + DISABLED_MS);
     const { due } = this.#sql
       .exec<{ due: number | null }>(
         `SELECT MIN(due) AS due FROM (SELECT MIN(expires_at) AS due FROM events WHERE expires_at IS NOT NULL

@@ -1,5 +1,6 @@
 /** The webhook inbox of a sandbox: URLs that take webhooks while it sleeps, and what became of each event. */
 import { z } from "zod";
+import { AGENT_PORT } from "./guest-limits.ts";
 import { HookEventId, HookId, SandboxId } from "./names.ts";
 
 export const hookLimits = {
@@ -58,7 +59,11 @@ export type HookEventState = z.infer<typeof HookEventState>;
 
 const Time = z.iso.datetime();
 const Name = z.string().min(1).max(128);
-const Port = z.int().min(1).max(65_535);
+const Port = z
+  .int()
+  .min(1)
+  .max(65_535)
+  .refine((port) => port !== AGENT_PORT, "not the port of the guest agent");
 const Path = z
   .string()
   .max(1024)

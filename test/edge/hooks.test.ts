@@ -3,7 +3,9 @@ import { env } from "cloudflare:workers";
 import { runInDurableObject } from "cloudflare:test";
 import { createHmac, generateKeyPairSync, sign } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { AGENT_PORT } from "../../sdk/contract/guest-limits.ts";
 import { HookList, NewHook, type Hook, type HookEvent } from "../../sdk/contract/hook.ts";
+import { readBytes } from "../../worker/read-bytes.ts";
 import { API, ask, call, edge, fake, faultOf, freshName, heartbeat } from "./client.ts";
 import { nowSeconds, standard, TestInbox, type Answer } from "./inboxes.ts";
 import { openAccount } from "./accounts.ts";
@@ -83,6 +85,7 @@ describe("a hook", () => {
       return body.error.details?.issues?.map((issue) => issue.path).join() ?? body.error.code;
     };
     expect(await make({ port: 0, maxBytes: 26_214_401, timeoutSeconds: 301 })).toBe("port,maxBytes,timeoutSeconds");
+    expect(await make({ port: AGENT_PORT })).toBe("port");
     for (const path of ["in", "//host/", "/a/../b", "/%2e%2e/x", "/a#b", "/a b"])
       expect(await make({ path })).toBe("path");
     for (const provider of ["slack", "stripe", "discord"]) expect(await make({ provider })).toBe("secret");
@@ -384,6 +387,19 @@ describe("bodies", () => {
     expect(pulled).toBeLessThan(20);
     expect((await inbox.post("x".repeat(1000))).status).toBe(202);
     expect(await inbox.events()).toHaveLength(1);
+  });
+
+  it("that come too slowly are given up", async () => {
+    let cancelled = false;
+    const slow = new ReadableStream({
+      pull: () => new Promise(() => undefined),
+      cancel: () => {
+        cancelled = true;
+      },
+    });
+    const request = new Request(`${API}/hooks/x`, { method: "POST", body: slow });
+    await expect(readBytes(request, 1000, 50)).rejects.toMatchObject({ code: "body_too_slow" });
+    expect(cancelled).toBe(true);
   });
 
   it("of any size arrive as they came, large ones by way of the blob store, where they are sealed", async () => {

@@ -389,6 +389,21 @@ describe("an inbox", () => {
     expect((await inbox.send("two")).status).toBe(202);
   });
 
+  it("of a hook that is off keeps what waits, until it is on again, or for 30 days", async () => {
+    const inbox = await TestInbox.make();
+    await fake.turns(inbox.name, { status: 500 }, { status: 500 });
+    const [first, second] = [await inbox.sent("one"), await inbox.sent("two")];
+    await inbox.tried(first, 1);
+    await ask("POST", inbox.url("/in:update"), { enabled: false });
+    await inbox.pass(DAY);
+    expect((await inbox.event(first)).attempts).toBe(1);
+    await ask("POST", inbox.url("/in:update"), { enabled: true });
+    await inbox.tried(first, 2);
+    await ask("POST", inbox.url("/in:update"), { enabled: false });
+    await inbox.pass(30 * DAY);
+    for (const id of [first, second]) expect(reasons(await inbox.event(id)).at(-1)).toBe("dead: hook_disabled");
+  });
+
   it("forgets what ended when its time is over, and no sooner", async () => {
     const inbox = await TestInbox.make({ provider: "none", maxBytes: 200_000 });
     const { id } = await (await inbox.post("x".repeat(100_000))).json<{ id: string }>();
