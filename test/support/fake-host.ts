@@ -351,7 +351,7 @@ export class FakeHost {
     res.setHeader(hostHeaders.waited, "0");
     if (target === "port/9")
       throw new RouseFailure("port_not_listening", "nothing listens on port 9", { details: { port: 9 } });
-    if (path.startsWith("/in")) {
+    if (target !== "agent" && /^\/in(?:\/|$)/.test(path)) {
       const program = this.#program(labelOfId(held.machine.id) ?? "");
       return program.take({ target, path: path + url.search, body: await bytesOf(req) }, req, res);
     }
