@@ -38,7 +38,8 @@ function moneyNotices(account: Account, now: number): Notice[] {
   const about = { sandboxId: null, name: null };
   if (unpaidSince !== null) {
     const at = new Date(Date.parse(unpaidSince) + UNPAID_KEPT_MS).toISOString();
-    const message = "There is no credit left: nothing wakes, and what sleeps is deleted then, snapshots too, unless credit is added.";
+    const message =
+      "There is no credit left: nothing wakes, and what sleeps is deleted then, snapshots too, unless credit is added.";
     return [{ kind: "credit_gone", message, at, ...about }];
   }
   if (availableMicros === null || spentTodayMicros === 0 || availableMicros > spentTodayMicros * LOW_DAYS) return [];

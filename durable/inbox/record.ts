@@ -1,4 +1,5 @@
 /** Hooks and events as they are stored, and as the API shows them. Pure. */
+import { defaults } from "../../sdk/contract/sandbox.ts";
 import {
   hookLimits,
   type CreateHook,
@@ -105,7 +106,7 @@ export function newHook(
   now: number,
 ): HookRecord {
   return {
-    ...{ id, name: input.name, provider: input.provider, port: input.port },
+    ...{ id, name: input.name, provider: input.provider, port: input.port ?? defaults.port },
     path: input.path ?? "/",
     mode: input.mode ?? "async",
     filters: input.filters ?? [],

@@ -87,8 +87,8 @@ const Filters = z
   .max(hookLimits.filtersMax);
 
 const settings = {
-  /** Port of the program in the sandbox. */
-  port: Port,
+  /** Port of the program in the sandbox; its default port, 8080, unless given. */
+  port: Port.optional(),
   /** Path there; `/` unless given. A query of the sender is added. */
   path: Path.optional(),
   /** `async` unless given. */
@@ -147,9 +147,7 @@ export const CreateHook = z
   .meta({ id: "CreateHook" });
 export type CreateHook = z.infer<typeof CreateHook>;
 
-export const UpdateHook = z
-  .strictObject({ name: Name.optional(), ...settings, port: Port.optional() })
-  .meta({ id: "UpdateHook" });
+export const UpdateHook = z.strictObject({ name: Name.optional(), ...settings }).meta({ id: "UpdateHook" });
 export type UpdateHook = z.infer<typeof UpdateHook>;
 
 /**

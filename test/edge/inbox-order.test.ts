@@ -7,7 +7,8 @@ import { ask, fake, heartbeat } from "./client.ts";
 import { TestInbox } from "./inboxes.ts";
 import { shift } from "./volumes.ts";
 
-const SEEDS = 200;
+/** Enough to see a fault within a minute; more are played by hand. */
+const SEEDS = 40;
 const GROUPS = 4;
 /** A try that fails is followed by the next within this, milliseconds, as none fails more than three times. */
 const LONGEST_WAIT_MS = 36 * 60_000;

@@ -108,7 +108,7 @@ test("the SDK pages through events", async () => {
 describe("refuses before any request", () => {
   test.each([
     [["hook", "create", "demo"], "needs <sandbox> <name>"],
-    [["hook", "create", "demo", "x", "--port", "80"], "needs --provider and --port"],
+    [["hook", "create", "demo", "x", "--port", "80"], "needs --provider"],
     [["hook", "create", "demo", "x", "--provider", "gitlab", "--port", "80"], "--provider"],
     [["hook", "create", "demo", "x", "--provider", "none", "--port", "0"], "--port"],
     [["hook", "create", "demo", "x", "--provider", "none", "--port", "80", "--timeout", "301"], "--timeout"],

@@ -8,7 +8,7 @@ import type { Output } from "../output.ts";
 import { ago, sizeOf, table } from "../output.ts";
 
 const settings: OptionSpecs = {
-  port: { type: "string", value: "N", help: "Port of the program in the sandbox" },
+  port: { type: "string", value: "N", help: "Port of the program in the sandbox (8080)" },
   path: { type: "string", value: "P", help: "Path there (/)" },
   mode: { type: "string", value: "M", help: "async, or sync: the sender gets the program's answer (async)" },
   filter: { type: "string", value: "TYPE", multiple: true, help: "Only events of that type; may be given again" },
@@ -22,7 +22,7 @@ const secretOption: OptionSpecs = {
 const create: Part = {
   name: "create",
   summary: "Make a hook; print its URL",
-  usage: "<sandbox> <name> --provider P --port N [options]",
+  usage: "<sandbox> <name> --provider P [--port N] [options]",
   words: [2, 2],
   options: {
     provider: { type: "string", value: "P", help: HookProvider.options.join(", ") },
@@ -32,11 +32,11 @@ const create: Part = {
   async run({ args, out, sandbox }) {
     const [which = "", name = ""] = args.positionals;
     const provider = args.choice("provider", HookProvider.options);
-    const { port, ...rest } = settingsIn(args);
-    if (provider === undefined || port === undefined)
-      throw new UsageError("hook create needs --provider and --port", "Such as --provider github --port 3000.");
+    const settings = settingsIn(args);
+    if (provider === undefined)
+      throw new UsageError("hook create needs --provider", "Such as --provider github --port 3000.");
     const secret = secretIn(args);
-    const made = await (await sandbox(which)).hooks.create({ name, provider, secret, port, ...rest });
+    const made = await (await sandbox(which)).hooks.create({ name, provider, secret, ...settings });
     showNew(out, made);
     return 0;
   },
