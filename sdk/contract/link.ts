@@ -83,8 +83,17 @@ export type Link = z.infer<typeof Link>;
 
 export const LinkList = z.object({ data: z.array(Link) }).meta({ id: "LinkList" });
 
-/** Whether a path is the prefix, or below it: `/docs` has `/docs/a` and not `/docs2`. */
+/** Slashes, backslashes and dots that a program may yet decode, and take for a way up. */
+const HIDDEN = /%2f|%5c|%2e|\\|\/\//i;
+
+/**
+ * Whether a path is the prefix, or below it: `/docs` has `/docs/a` and not `/docs2`. What could mean another path to
+ * the program, such as `/docs/..%2fadmin`, is not below it.
+ * @param path of a parsed URL, so without `..`
+ */
 export function isBelow(path: string, prefix: string): boolean {
-  if (prefix === "/" || path === prefix) return true;
+  if (prefix === "/") return true;
+  if (HIDDEN.test(path)) return false;
+  if (path === prefix) return true;
   return path.startsWith(prefix.endsWith("/") ? prefix : `${prefix}/`);
 }

@@ -35,7 +35,15 @@ it("open one port below a path, by header, query and cookie, or subprotocol, and
     lastUsedAt: null,
   });
   expect(link.urlWithToken).toBe(`${url(name, "/docs")}?rouse_token=${link.token}`);
-  for (const path of ["/", "/docs2", "/other/docs"]) {
+  for (const path of [
+    "/",
+    "/docs2",
+    "/other/docs",
+    "/docs/../admin",
+    "/docs/..%2fadmin",
+    "/docs/%2e%2e/admin",
+    "/docs//x",
+  ]) {
     const other = await visit(name, link.token, path);
     expect([path, other.status, (await faultOf(other)).code]).toEqual([path, 403, "forbidden"]);
   }
