@@ -44,7 +44,7 @@ test("why says what keeps it awake, who had it wake, and its last days", async (
   const { code, stdout } = await bench.run(["why", "demo"]);
   expect(code).toBe(0);
   const lines = stdout.trimEnd().split("\n");
-  expect(lines[0]).toMatch(/^demo is running, since /);
+  expect(lines[0]).toMatch(/^demo is running, for /);
   expect(lines.slice(1, 7)).toEqual([
     "  awake: held by deploy until 2031-01-02T04:00:00.000Z",
     "  awake: 3 requests or connections are under way",

@@ -21,7 +21,7 @@ export const why: Command = {
 };
 
 function stateOf(which: string, answer: Why, now: number): string[] {
-  const since = answer.since === null ? "" : `, since ${ago(answer.since, now)}`;
+  const since = answer.since === null ? "" : `, for ${ago(answer.since, now)}`;
   const lines = [`${which} is ${answer.state}${since}`];
   for (const one of answer.awake) lines.push(`  awake: ${reasonOf(one, now)}`);
   if (answer.state === "running" && !answer.hostAnswered) lines.push("  its host did not say what is under way");
@@ -37,7 +37,7 @@ function reasonOf(one: Awake, now: number): string {
     case "connections":
       return `${one.count} requests or connections are under way`;
     case "recent_use":
-      return `used ${ago(one.lastActiveAt, now)}; pauses at ${one.pausesAt} unless it is used again`;
+      return `used ${ago(one.lastActiveAt, now)} ago; pauses at ${one.pausesAt} unless it is used again`;
     case "cpu":
       return "its CPU is at work";
     case "no_idle_pause":
