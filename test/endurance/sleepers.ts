@@ -19,12 +19,10 @@ async function many({ rouse, stateDir, count, say, expect }: Course): Promise<Re
     await sandbox.waitUntilDurable({ timeoutMs: 900_000 });
     while (await exists(join(stateDir, "machines", sandbox.id, "ram"))) await new Promise((go) => setTimeout(go, 200));
   };
+  let begun = 0;
   const worker = async () => {
-    while (made.length < wanted) {
-      const sandbox = await rouse.sandboxes.create({
-        name: `sleeper-${made.length}-${process.pid}`,
-        idlePauseSeconds: 0,
-      });
+    while (begun < wanted) {
+      const sandbox = await rouse.sandboxes.create({ name: `sleeper-${++begun}`, idlePauseSeconds: 0 });
       made.push(sandbox);
       await compact(sandbox);
       if (made.length % 50 === 0) say(`${made.length} sleepers`);
