@@ -5,6 +5,7 @@
  */
 import type { AccountApi, KeptMeter, KeptReport } from "./account/api.ts";
 import { byMonth, monthOf } from "./account/ledger.ts";
+import { earliest } from "./time.ts";
 import type { VaultApi } from "./vault/api.ts";
 
 /** What is kept is counted so often, milliseconds. */
@@ -117,8 +118,7 @@ export class Charges {
         "SELECT (SELECT MIN(counted_to) FROM kept) AS counted, (SELECT MIN(due_at) FROM charges) AS due",
       )
       .one();
-    if (counted === null) return due;
-    return Math.min(counted + COUNT_MS, due ?? Infinity);
+    return earliest(counted === null ? null : counted + COUNT_MS, due);
   }
 
   /** Count what is due, and tell the account. A failure is thrown; the next alarm goes on. */

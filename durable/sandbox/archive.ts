@@ -1,7 +1,7 @@
 /** What of a sandbox's saved states is off its host, and what that allows. Pure but for the platform's WebCrypto. */
 import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { Host } from "../../sdk/contract/host.ts";
-import { randomText } from "../../sdk/contract/random.ts";
+import { BASE36, randomText } from "../../sdk/contract/random.ts";
 import type { Durability } from "../../sdk/contract/sandbox.ts";
 import { toBase64Url } from "../../sdk/contract/ticket.ts";
 import type { Origin } from "../snapshots/record.ts";
@@ -65,7 +65,7 @@ export function archiveFrom(origin: Origin, now: number): Archive {
 
 export function newArchive(): Archive {
   const secret = hex(crypto.getRandomValues(new Uint8Array(32)));
-  const vault = `sbx-${randomText("abcdefghijklmnopqrstuvwxyz0123456789", 24)}`;
+  const vault = `sbx-${randomText(BASE36, 24)}`;
   return { vault, secret, points: [], ownedBytes: 0 };
 }
 

@@ -1,6 +1,7 @@
 /** Share links of a sandbox: what each opens, until when, and when it was used. Tokens are signed, and name their link. */
 import { AGENT_PORT } from "../../sdk/contract/guest-limits.ts";
 import { linkLimits, type CreateLink, type Link, type LinkUse } from "../../sdk/contract/link.ts";
+import { BASE36, randomText } from "../../sdk/contract/random.ts";
 import { defaults } from "../../sdk/contract/sandbox.ts";
 import { SHARE_PREFIX, sign, signingKey, type ShareToken, type SigningKey } from "../../sdk/contract/ticket.ts";
 import { LINK_TOKEN_NAME, namedUrl } from "../named-url.ts";
@@ -116,7 +117,7 @@ export class Links {
       const message = `A sandbox has at most ${linkLimits.linksMax} links that are live.`;
       return refuse("quota_exceeded", message, { max: linkLimits.linksMax });
     }
-    const id = `link-${[...crypto.getRandomValues(new Uint8Array(20))].map((byte) => (byte % 36).toString(36)).join("")}`;
+    const id = `link-${randomText(BASE36, 20)}`;
     this.#sql.exec(
       "INSERT INTO links (id, name, port, path, wake, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
       ...[id, name, port, path, wake ? 1 : 0, now, expiresAt],

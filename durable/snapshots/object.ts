@@ -15,6 +15,7 @@ import { hasSchema, migrate } from "../migrations.ts";
 import { page } from "../page.ts";
 import { refuse, type Result } from "../result.ts";
 import type { ArchiveAnswer } from "../sandbox/api.ts";
+import { earliest } from "../time.ts";
 import { Watchers } from "../watchers.ts";
 import { vaultObject, type VaultApi } from "../vault/api.ts";
 import { vaultTicket } from "../vault/tickets.ts";
@@ -287,8 +288,7 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
 
   async #arm(): Promise<void> {
     const { due } = this.#sql.exec<{ due: number | null }>("SELECT MIN(due_at) AS due FROM snapshots").one();
-    const times = [due, this.#charges.nextAt()].filter((time) => time !== null);
-    const at = times.length === 0 ? null : Math.min(...times);
+    const at = earliest(due, this.#charges.nextAt());
     await (at === null ? this.ctx.storage.deleteAlarm() : this.ctx.storage.setAlarm(at));
   }
 

@@ -3,6 +3,7 @@ import type { BlobNote } from "../../sdk/contract/archive.ts";
 import { hasSchema, migrate } from "../migrations.ts";
 import { PENDING_MS, UPLOAD_MS, type Owned, type Tally, type VaultFacts } from "./api.ts";
 import { migrations } from "./schema.ts";
+import { earliest } from "../time.ts";
 
 export interface BlobRow extends Record<string, SqlStorageValue> {
   readonly ordinal: number;
@@ -262,9 +263,7 @@ export class VaultStore {
         "SELECT (SELECT MIN(noted_at) FROM pending) AS stale, (SELECT MIN(until) FROM uploads) AS uploads",
       )
       .one();
-    const times = [stale === null ? null : stale + PENDING_MS, uploads, this.garbageAt(now)];
-    const set = times.filter((time) => time !== null);
-    return set.length === 0 ? null : Math.min(...set);
+    return earliest(stale === null ? null : stale + PENDING_MS, uploads, this.garbageAt(now));
   }
 
   /** Nobody refers to anything, and nothing is left to remove. */

@@ -2,6 +2,7 @@
 import { accountObject } from "../account/api.ts";
 import { Charges } from "../charges.ts";
 import { hasSchema, migrate } from "../migrations.ts";
+import { earliest } from "../time.ts";
 import { Watchers } from "../watchers.ts";
 import { vaultObject, type Owned, type VaultApi } from "../vault/api.ts";
 import {
@@ -216,8 +217,7 @@ export class VolumeStore {
            UNION ALL SELECT MIN(due_at) FROM backups)`,
       )
       .one();
-    const times = [due, this.charges.nextAt()].filter((time) => time !== null);
-    const at = times.length === 0 ? null : Math.min(...times);
+    const at = earliest(due, this.charges.nextAt());
     await (at === null ? storage.deleteAlarm() : storage.setAlarm(at));
   }
 

@@ -1,5 +1,6 @@
 /** Volumes themselves: made, changed, deleted. */
 import type { Failure } from "../../sdk/contract/error-codes.ts";
+import { BASE36, randomText } from "../../sdk/contract/random.ts";
 import { labelOfId, volumeId } from "../../sdk/contract/names.ts";
 import { toBase64Url } from "../../sdk/contract/ticket.ts";
 import {
@@ -210,7 +211,7 @@ export class Volumes {
 function freshVolume(id: string, sizeMiB: number, now: number): VolumeRecord {
   return {
     ...{ id, sizeMiB, state: "creating", name: null, labels: {}, restoredFrom: null, latest: null, clean: null },
-    vault: `vol-${randomBase36(24)}`,
+    vault: `vol-${randomText(BASE36, 24)}`,
     key: toBase64Url(crypto.getRandomValues(new Uint8Array(32))),
     ...{ dropped: [], daily: true, backupDays: volumeLimits.backupDaysDefault, nextDailyAt: now + HOUR_MS },
     ...{ createdAt: now, readyAt: null },
@@ -226,10 +227,6 @@ function ofCopy(id: string, copy: BackupRecord, now: number): VolumeRecord {
     ...freshVolume(id, sizeMiB, now),
     ...{ vault, key, latest, clean: clean ? latest : null, restoredFrom: copy.id },
   };
-}
-
-function randomBase36(length: number): string {
-  return [...crypto.getRandomValues(new Uint8Array(length))].map((byte) => (byte % 36).toString(36)).join("");
 }
 
 function nameTaken({ id, name }: VolumeRecord): Refusal {

@@ -1,5 +1,6 @@
 /** Names, labels and ids: how a sandbox is called, by people, by DNS and by the API. Pure. */
 import { z } from "zod";
+import { BASE36 } from "./random.ts";
 
 /** Longest name, in characters. */
 export const NAME_MAX = 128;
@@ -102,8 +103,6 @@ export const SnapshotId = z.string().regex(/^snap-[0-9a-z]{20}$/, "a snapshot id
 export function isSnapshotId(id: string): boolean {
   return SnapshotId.safeParse(id).success;
 }
-
-const BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz";
 
 /** A new snapshot id; made under an Idempotency-Key the same one again. */
 export function snapshotId(account: string, key: string | null): Promise<string> {

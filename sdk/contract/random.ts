@@ -1,5 +1,8 @@
 /** Texts that nobody can guess. Pure but for the platform's random numbers. */
 
+/** What ids are made of. */
+export const BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz";
+
 export function randomText(alphabet: string, length: number): string {
   let out = "";
   while (out.length < length) {

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { FILE_UNIT, openManifest, RAM_UNIT, type Manifest } from "../../backend-pool/archive/manifest.ts";
 import { restore } from "../../backend-pool/archive/restore.ts";
+import { seeded } from "../support/random.ts";
 import { seal, type Sealed, type SealPart } from "../../backend-pool/archive/seal.ts";
 
 export const newKey = (): string => randomBytes(32).toString("base64url");
@@ -18,14 +19,8 @@ export async function folder(): Promise<string> {
 
 /** Numbers below `n`, the same for a seed. */
 export function chance(seed: number): (n: number) => number {
-  let state = seed;
-  return (n) => {
-    // mulberry32
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296) * n);
-  };
+  const next = seeded(seed);
+  return (n) => Math.floor(next() * n);
 }
 
 /** Bytes that compress to about half; with a step of 4 they don't. */

@@ -6,6 +6,7 @@ import type { Turn } from "../support/fake-program.ts";
 import { ask, fake, heartbeat } from "./client.ts";
 import { TestInbox } from "./inboxes.ts";
 import { shift } from "./volumes.ts";
+import { seeded } from "../support/random.ts";
 
 /** Enough to see a fault within a minute; more are played by hand. */
 const SEEDS = 40;
@@ -16,17 +17,6 @@ const LONGEST_WAIT_MS = 36 * 60_000;
 afterEach(() => {
   vi.useRealTimers();
 });
-
-/** Mulberry32. */
-function randomOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
 
 class Story {
   readonly #inbox: TestInbox;
@@ -40,7 +30,7 @@ class Story {
   constructor(inbox: TestInbox, seed: number) {
     this.#inbox = inbox;
     this.#path = `/in/${seed}`;
-    this.#random = randomOf(seed);
+    this.#random = seeded(seed);
   }
 
   async play(): Promise<void> {

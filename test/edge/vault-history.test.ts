@@ -2,17 +2,7 @@ import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import { eventually } from "./client.ts";
 import { expectGone, facts, freshBlob, freshVault, note, owned, stored, uploaded, type TestBlob } from "./vaults.ts";
-
-/** Numbers from 0 to below 1, the same ones for the same seed (mulberry32). */
-function random(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
+import { seeded } from "../support/random.ts";
 
 /** What a vault should say, by lists and nothing else. */
 class Model {
@@ -88,7 +78,7 @@ describe("any history of a vault", () => {
     async (seed) => {
       const vault = freshVault();
       const model = new Model();
-      const next = random(seed);
+      const next = seeded(seed);
       const pick = <T>(list: readonly T[]): T => list[Math.floor(next() * list.length)] as T;
       const pool = await Promise.all(Array.from({ length: 10 }, (_, index) => freshBlob(10 + index * 7)));
 

@@ -3,20 +3,10 @@ import { newLease } from "../../durable/sandbox/lease.ts";
 import type { Life, LifeEvent } from "../../durable/sandbox/life.ts";
 import { fateOf, isTransitional, newLife, reduce, timersOf } from "../../durable/sandbox/lifecycle.ts";
 import type { SandboxState } from "../../sdk/contract/sandbox.ts";
+import { seeded } from "../support/random.ts";
 
 const failure = { code: "wake_failed", message: "no" } as const;
 const NOW = 1_800_000_000_000;
-
-/** Deterministic numbers from 0 to 1 (mulberry32). */
-function random(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
 
 function someEvent(life: Life, next: () => number): LifeEvent {
   const generation = Math.max(1, life.generation - (next() < 0.2 ? 1 : 0));
@@ -95,7 +85,7 @@ it("keeps its invariants over 400 random lives", () => {
   const visited = new Set<SandboxState>();
   const faults: string[] = [];
   for (let seed = 1; seed <= 400; seed++) {
-    const next = random(seed);
+    const next = seeded(seed);
     let now = NOW;
     const onEnd = (["stop", "pause", "delete"] as const)[seed % 3] ?? "stop";
     let life = newLife(30, now, newLease(seed % 4 === 0 ? 0 : 60 * seed, onEnd));
