@@ -35,6 +35,8 @@ const registry = {
   attachment_not_found: { status: 404, hint: "Read the volume: it lists its attachments." },
   hook_not_found: { status: 404, hint: "Check the id, name or URL; list hooks with GET .../{id}/hooks." },
   hook_event_not_found: { status: 404, hint: "Check the id; list events with GET .../{id}/hook-events." },
+  event_endpoint_not_found: { status: 404, hint: "Check the id; list endpoints with GET /v1/event-endpoints." },
+  event_delivery_not_found: { status: 404, hint: "Check the id; list with GET .../event-endpoints/{id}/deliveries." },
   link_not_found: { status: 404, hint: "Check the id; list links with GET .../{id}/links." },
   point_not_found: { status: 404, hint: "List the points that can be rolled back to with GET .../{id}/history." },
   route_not_found: { status: 404, hint: "Check method and path against the API guide." },
