@@ -37,6 +37,8 @@ const registry = {
   hook_event_not_found: { status: 404, hint: "Check the id; list events with GET .../{id}/hook-events." },
   event_endpoint_not_found: { status: 404, hint: "Check the id; list endpoints with GET /v1/event-endpoints." },
   event_delivery_not_found: { status: 404, hint: "Check the id; list with GET .../event-endpoints/{id}/deliveries." },
+  schedule_not_found: { status: 404, hint: "Check the id or name; list schedules with GET .../{id}/schedules." },
+  schedule_run_not_found: { status: 404, hint: "Check the id; list runs with GET .../schedules/{schedule}/runs." },
   link_not_found: { status: 404, hint: "Check the id; list links with GET .../{id}/links." },
   point_not_found: { status: 404, hint: "List the points that can be rolled back to with GET .../{id}/history." },
   route_not_found: { status: 404, hint: "Check method and path against the API guide." },

@@ -139,6 +139,20 @@ export function hookEventId(): Promise<string> {
   return newId("evt", "event", "", null);
 }
 
+/** Names a schedule of a sandbox. */
+export const ScheduleId = z.string().regex(/^sch-[0-9a-z]{20}$/, "a schedule id such as sch-...");
+/** @param of the sandbox that it is of */
+export function scheduleId(of: string, key: string | null): Promise<string> {
+  return newId("sch", "schedule", of, key);
+}
+
+/** Names one run of a schedule, over all its tries: a command is started under it once. */
+export const ScheduleRunId = z.string().regex(/^run-[0-9a-z]{20}$/, "a run id such as run-...");
+/** @param of the schedule that it is of */
+export function scheduleRunId(of: string, key: string | null): Promise<string> {
+  return newId("run", "schedule run", of, key);
+}
+
 /** Whether a host's folder of that name holds a volume's bytes, not a machine. */
 export function isVolumeCopyId(id: string): boolean {
   return AttachmentId.safeParse(id).success || BackupId.safeParse(id).success;

@@ -11,15 +11,17 @@ export const CAUSE_REQUEST_MAX = 200;
 /** Who or what began a run. */
 export const Cause = z
   .object({
-    /** `request`: to a named URL. `api`: a call of the API. `hook`: a webhook. */
-    kind: z.enum(["request", "api", "hook"]),
+    /** `request`: to a named URL. `api`: a call of the API. `hook`: a webhook. `schedule`: a time of one. */
+    kind: z.enum(["request", "api", "hook", "schedule"]),
     /** The API key; null for another credential, or none. */
     keyId: z.string().nullable(),
-    /** Method and path, without the query; at most 200 characters. Of a webhook, its endpoint and event. */
+    /**
+     * Method and path, without the query; at most 200 characters. Of a webhook, its endpoint and event; of a
+     * schedule, its name or id. */
     request: z.string().max(CAUSE_REQUEST_MAX),
     /** Of the program that the request was for; null where it was for none. */
     port: z.int().nullable(),
-    /** `x-request-id` of the answer, as in logs. */
+    /** `x-request-id` of the answer, as in logs; the event of a webhook, the run of a schedule. */
     requestId: z.string(),
   })
   .meta({ id: "Cause" });
