@@ -39,6 +39,10 @@ const registry = {
   event_delivery_not_found: { status: 404, hint: "Check the id; list with GET .../event-endpoints/{id}/deliveries." },
   schedule_not_found: { status: 404, hint: "Check the id or name; list schedules with GET .../{id}/schedules." },
   schedule_run_not_found: { status: 404, hint: "Check the id; list runs with GET .../schedules/{schedule}/runs." },
+  socket_not_found: {
+    status: 404,
+    hint: "It is closed, or was never held; list those that are with GET .../{id}/sockets.",
+  },
   link_not_found: { status: 404, hint: "Check the id; list links with GET .../{id}/links." },
   point_not_found: { status: 404, hint: "List the points that can be rolled back to with GET .../{id}/history." },
   route_not_found: { status: 404, hint: "Check method and path against the API guide." },
