@@ -6,12 +6,12 @@ import { isErrorCode, type ErrorCode, type Failure } from "../../sdk/contract/er
 import { hookLimits } from "../../sdk/contract/hook.ts";
 import { CAUSE_REQUEST_MAX, type Cause } from "../../sdk/contract/timeline.ts";
 import { sandboxObject, type RouteGrant } from "../sandbox/api.ts";
+import { signedHeaders } from "../standard-webhooks.ts";
 import { readMisdirected, sendToMachine, type MachineRequest } from "../sandbox/request.ts";
 import type { Bodies } from "./bodies.ts";
 import type { Hooks } from "./hooks.ts";
 import { DAY_MS, ended, REQUESTS, withStep, type EventRecord, type HookRecord, type Step } from "./record.ts";
 import { judge, type Outcome } from "./retry.ts";
-import { signedHeaders } from "./signatures.ts";
 import type { InboxStore, ProgramAnswer } from "./store.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;

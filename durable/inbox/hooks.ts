@@ -14,12 +14,13 @@ import {
 import { hookId } from "../../sdk/contract/names.ts";
 import { toBase64Url } from "../../sdk/contract/ticket.ts";
 import type { Once } from "../account/api.ts";
+import { previousOf, secretsOf } from "../replaced-secret.ts";
 import { refuse, type Result } from "../result.ts";
 import { replayed } from "../sandbox/api.ts";
 import { Sealer } from "../sealed-secret.ts";
+import { newStandardSecret } from "../standard-webhooks.ts";
 import type { Door } from "./api.ts";
-import { DAY_MS, newHook, previousOf, secretsOf, toHook, updatedHook, type HookRecord } from "./record.ts";
-import { newStandardSecret } from "./signatures.ts";
+import { DAY_MS, newHook, toHook, updatedHook, type HookRecord } from "./record.ts";
 import type { InboxStore } from "./store.ts";
 import { newHookToken } from "./token.ts";
 
@@ -98,6 +99,7 @@ export class Hooks {
     if (!found || !whose) return hookNotFound;
     const { id, provider } = found;
     const what = input.what ?? "secret";
+    const overlap = input.overlapSeconds ?? hookLimits.overlapSecondsDefault;
     if (what === "secret") {
       const fault = this.#rotateFault(provider, input.secret);
       if (fault !== null) return badSecret(fault);
@@ -119,11 +121,11 @@ export class Hooks {
       return this.rotate(called, input, origin, once);
     const changed: HookRecord =
       what === "secret"
-        ? { ...record, secret: sealed, previousSecret: previousOf(record.secret, input.overlapSeconds, now) }
+        ? { ...record, secret: sealed, previousSecret: previousOf(record.secret, overlap, now) }
         : what === "deliverySecret"
           ? {
               ...{ ...record, deliverySecret: sealed },
-              previousDeliverySecret: previousOf(record.deliverySecret, input.overlapSeconds, now),
+              previousDeliverySecret: previousOf(record.deliverySecret, overlap, now),
             }
           : record;
     this.#store.transaction(() => {

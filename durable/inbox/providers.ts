@@ -1,17 +1,8 @@
 /** What each provider of webhooks does: how it signs, what it asks for, how it names its events. Pure but for WebCrypto. */
 import type { HookProvider } from "../../sdk/contract/hook.ts";
 import { hex } from "../hash.ts";
-import {
-  fromBase64,
-  fromHex,
-  isEd25519,
-  isHmac,
-  isSame,
-  isTimely,
-  signedContent,
-  standardKey,
-  utf8,
-} from "./signatures.ts";
+import { fromBase64, signedContent, standardKey } from "../standard-webhooks.ts";
+import { fromHex, isEd25519, isHmac, isSame, isTimely, utf8 } from "./signatures.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 

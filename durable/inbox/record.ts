@@ -11,6 +11,7 @@ import {
   type HookStep,
   type UpdateHook,
 } from "../../sdk/contract/hook.ts";
+import type { Previous } from "../replaced-secret.ts";
 import { iso, isoOrNull } from "../time.ts";
 
 export const DAY_MS = 86_400_000;
@@ -25,12 +26,6 @@ const STEPS_MAX = 100;
 
 /** Stands in the place of a hook for requests with `Prefer: respond-async`. */
 export const REQUESTS = "requests";
-
-/** A secret, sealed, that was replaced and counts until then, Unix milliseconds. */
-export interface Previous {
-  readonly sealed: string;
-  readonly until: number;
-}
 
 export interface HookRecord {
   readonly id: string;
@@ -135,17 +130,6 @@ export function updatedHook(record: HookRecord, input: UpdateHook, now: number):
     disabledReason: enabled === undefined ? record.disabledReason : null,
     disabledAt: enabled === undefined ? record.disabledAt : enabled ? null : (record.disabledAt ?? now),
   };
-}
-
-/** What is replaced still counts for a while. @param before sealed */
-export function previousOf(before: string | null, overlapSeconds: number | undefined, now: number): Previous | null {
-  const seconds = overlapSeconds ?? hookLimits.overlapSecondsDefault;
-  return before === null || seconds === 0 ? null : { sealed: before, until: now + seconds * 1000 };
-}
-
-/** Those that count now, sealed. */
-export function secretsOf(current: string | null, previous: Previous | null, now: number): string[] {
-  return [...(current === null ? [] : [current]), ...(previous && previous.until > now ? [previous.sealed] : [])];
 }
 
 export function toHook(

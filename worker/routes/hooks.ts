@@ -2,7 +2,7 @@
 import { may } from "../../durable/account/key.ts";
 import { inboxObject, type InboxApi } from "../../durable/inbox/api.ts";
 import { Bodies } from "../../durable/inbox/bodies.ts";
-import { toBase64 } from "../../durable/inbox/signatures.ts";
+import { toBase64 } from "../../durable/standard-webhooks.ts";
 import { sandboxObject } from "../../durable/sandbox/api.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import {
