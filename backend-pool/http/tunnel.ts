@@ -19,6 +19,7 @@ import { signingKey, Ticket, verify, type SigningKey } from "../../sdk/contract/
 import type { Endpoint } from "../machine/driver.ts";
 import type { DataLease } from "../machine/held.ts";
 import type { Machines } from "../machine/machines.ts";
+import { HeldSocket } from "./held-socket.ts";
 import { Pacer } from "./pacer.ts";
 import type { Revocations } from "./revocations.ts";
 
@@ -116,7 +117,11 @@ export class Tunnel {
     );
     const lease = await this.#lease(req, target);
     socket.once("close", () => lease.done());
-    lease.onCut(() => socket.destroy());
+    const word = req.headers[hostHeaders.socketWord];
+    let cut = (): void => {
+      socket.destroy();
+    };
+    lease.onCut(() => cut());
     const way = await this.#way(lease, target, false);
     const leave = await this.#enter(lease, target, way, false);
     if (socket.destroyed) return leave(false);
@@ -128,6 +133,15 @@ export class Tunnel {
       await lease.run.ready.catch(() => upstream.destroy());
       if (upstream.destroyed) return;
       upstream.write(`${req.method} ${way.path} HTTP/1.1\r\n${headerLines(req, way)}\r\n`);
+      if (typeof word === "string") {
+        const onUse = () => {
+          if (isKeeping(req)) lease.touch();
+        };
+        const held = new HeldSocket({ client: socket, program: upstream, word, onUse });
+        cut = () => held.sleep();
+        held.join(head);
+        return;
+      }
       if (head.length > 0) upstream.write(head);
       joinSockets(socket, upstream);
     });
@@ -151,7 +165,8 @@ export class Tunnel {
     const ticket = typeof text === "string" ? await this.#ticket(text) : null;
     if (!ticket || ticket.m !== target.machine)
       throw new RouseFailure("misdirected", "The ticket is missing, wrong, or over.");
-    return this.#machines.lease(target.machine, ticket.g, req.headers[hostHeaders.noKeep] === undefined);
+    const keeps = isKeeping(req) && req.headers[hostHeaders.socketWord] === undefined;
+    return this.#machines.lease(target.machine, ticket.g, keeps);
   }
 
   async #ticket(text: string): Promise<Ticket | null> {
@@ -287,6 +302,8 @@ const HOP_BY_HOP = new Set([
   "transfer-encoding",
   "upgrade",
 ]);
+/** They are between edge and host. */
+const INTERNAL: ReadonlySet<string> = new Set([hostHeaders.ticket, hostHeaders.keyId, hostHeaders.socketWord]);
 
 /** The guest's program sees the host name its user asked for, not this host's address. */
 function hostHeader(req: IncomingMessage, way: Way): string {
@@ -298,8 +315,7 @@ function guestHeaders(req: IncomingMessage, way: Way): string[] {
   const out: string[] = ["host", hostHeader(req, way)];
   eachHeader(req.rawHeaders, (name, value) => {
     const lower = name.toLowerCase();
-    if (lower === hostHeaders.ticket || lower === hostHeaders.keyId || lower === "host" || HOP_BY_HOP.has(lower))
-      return;
+    if (INTERNAL.has(lower) || lower === "host" || HOP_BY_HOP.has(lower)) return;
     out.push(name, value);
   });
   // A body of unknown length keeps that form; Node sets no framing of its own when headers come as a list.
@@ -317,10 +333,12 @@ function answerHeaders(answer: IncomingMessage): string[] {
 
 function headerLines(req: IncomingMessage, way: Way): string {
   let lines = `host: ${hostHeader(req, way)}\r\n`;
+  const isHeld = req.headers[hostHeaders.socketWord] !== undefined;
   eachHeader(req.rawHeaders, (name, value) => {
     const lower = name.toLowerCase();
-    if (lower !== hostHeaders.ticket && lower !== hostHeaders.keyId && lower !== "host")
-      lines += `${name}: ${value}\r\n`;
+    // Frames of a held socket are looked at, so they are not to be compressed.
+    const isOurs = INTERNAL.has(lower) || (isHeld && lower === "sec-websocket-extensions");
+    if (!isOurs && lower !== "host") lines += `${name}: ${value}\r\n`;
   });
   return lines;
 }
@@ -332,6 +350,10 @@ function eachHeader(raw: readonly string[], use: (name: string, value: string) =
 function joinSockets(left: Duplex, right: Duplex): void {
   left.pipe(right);
   right.pipe(left);
+}
+
+function isKeeping(req: IncomingMessage): boolean {
+  return req.headers[hostHeaders.noKeep] === undefined;
 }
 
 function keyIdOf(req: IncomingMessage): string | undefined {

@@ -29,6 +29,8 @@ export interface DataLease {
   readonly answered: Set<number>;
   /** Registers how to cut this use when the machine stops running. */
   onCut(cut: () => void): void;
+  /** A sign of use by something that does not count as such while it is open. */
+  touch(): void;
   done(): void;
 }
 
@@ -68,6 +70,7 @@ export function dataLease(held: Held, driver: Driver, keeps: boolean): DataLease
       cut = how;
       held.connections.add(how);
     },
+    touch: () => held.activity.touch(),
     done: () => {
       if (cut) held.connections.delete(cut);
       done();

@@ -17,6 +17,12 @@ export const hostHeaders = {
   keyId: "x-rouse-key-id",
   /** The request does not count as use: a machine that has only such is idle. */
   noKeep: "x-rouse-no-keep",
+  /**
+   * Of a held socket, a word that nobody else knows: its messages count as use and the open connection does not, and
+   * what has reached the program is told by text messages `<word>:<count>` among those of the program. The answer has
+   * the header when the host does so.
+   */
+  socketWord: "x-rouse-socket-word",
   /** Set by the host on data answers: milliseconds the request waited for a port to listen. */
   waited: "x-rouse-waited-ms",
 } as const;

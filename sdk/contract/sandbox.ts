@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { Labels } from "./labels.ts";
 import { SandboxName, SnapshotId } from "./names.ts";
+import { SocketRule, SocketRules } from "./socket.ts";
 import { CreateVolumeMounts, VolumeMount } from "./volume.ts";
 import { MaxWakesPerHour, WakeRule, WakeRules } from "./wake-rule.ts";
 
@@ -156,6 +157,8 @@ export const CreateSandbox = z
     volumes: CreateVolumeMounts.optional(),
     wakeRules: WakeRules.optional(),
     maxWakesPerHour: MaxWakesPerHour.optional(),
+    /** WebSockets that stay open while it sleeps; none unless said. */
+    sockets: SocketRules.optional(),
   })
   .refine((body) => !body.volumes?.length || body.snapshot === undefined, {
     message: "volumes or snapshot, not both: a snapshot brings copies of its own; attach others then",
@@ -195,6 +198,8 @@ export const UpdateSandbox = z
     wakeRules: WakeRules.optional(),
     /** null: no limit. */
     maxWakesPerHour: MaxWakesPerHour.nullable().optional(),
+    /** All of them; an empty list for none. Sockets that are held already stay so. */
+    sockets: SocketRules.optional(),
     /** null: no limit. */
     maxTotalCostMicros: TotalCost.nullable().optional(),
   })
@@ -333,6 +338,7 @@ export const Sandbox = z
     volumes: z.array(VolumeMount).optional(),
     wakeRules: z.array(WakeRule).optional(),
     maxWakesPerHour: z.int().nullable().optional(),
+    sockets: z.array(SocketRule).optional(),
     access: Access,
     /** The named URL of the default port. */
     url: z.string(),

@@ -11,8 +11,8 @@ export const CAUSE_REQUEST_MAX = 200;
 /** Who or what began a run. */
 export const Cause = z
   .object({
-    /** `request`: to a named URL. `api`: a call of the API. `hook`: a webhook. `schedule`: a time of one. */
-    kind: z.enum(["request", "api", "hook", "schedule"]),
+    /** `request`: to a named URL. `api`: a call of the API. `hook`: a webhook. `schedule`: a time of one. `socket`: a message. */
+    kind: z.enum(["request", "api", "hook", "schedule", "socket"]),
     /** The API key; null for another credential, or none. */
     keyId: z.string().nullable(),
     /**
@@ -21,7 +21,7 @@ export const Cause = z
     request: z.string().max(CAUSE_REQUEST_MAX),
     /** Of the program that the request was for; null where it was for none. */
     port: z.int().nullable(),
-    /** `x-request-id` of the answer, as in logs; the event of a webhook, the run of a schedule. */
+    /** `x-request-id` of the answer, as in logs; the event of a webhook, the run of a schedule, the socket of a message. */
     requestId: z.string(),
   })
   .meta({ id: "Cause" });

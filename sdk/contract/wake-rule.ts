@@ -88,5 +88,10 @@ function matches({ methods, path, userAgent, port }: WakeRule["match"], subject:
   if (port !== undefined && port !== subject.port) return false;
   if (userAgent !== undefined && !subject.userAgent.toLowerCase().includes(userAgent.toLowerCase())) return false;
   if (path === undefined) return true;
-  return path.endsWith("*") ? subject.path.startsWith(path.slice(0, -1)) : subject.path === path;
+  return fitsPath(path, subject.path);
+}
+
+/** @param pattern a path, or with `*` at its end all that begin so */
+export function fitsPath(pattern: string, path: string): boolean {
+  return pattern.endsWith("*") ? path.startsWith(pattern.slice(0, -1)) : path === pattern;
 }

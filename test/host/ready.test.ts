@@ -4,7 +4,6 @@ import { createServer, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, it, vi } from "vitest";
 import { hostServer } from "../../backend-pool/http/server.ts";
-import type { Actual, Driver } from "../../backend-pool/machine/driver.ts";
 import { Machines } from "../../backend-pool/machine/machines.ts";
 import { shapeOf } from "../../backend-pool/shape.ts";
 import { Journal } from "../../backend-pool/store/journal.ts";
@@ -12,13 +11,14 @@ import { RouseFailure } from "../../sdk/contract/errors.ts";
 import { hostHeaders, hostPaths } from "../../sdk/contract/host.ts";
 import { newSandboxId } from "../../sdk/contract/names.ts";
 import { sign, signingKey } from "../../sdk/contract/ticket.ts";
+import { OneMachine } from "./one-machine.ts";
 
 const SECRET = "a secret of this test alone, long enough";
 const id = newSandboxId("ready");
 
 describe("a woken machine", () => {
   let ready: PromiseWithResolvers<void>;
-  let asleep: boolean;
+  let driver: OneMachine;
   let app: Server;
   let host: Server;
   let machines: Machines;
@@ -26,7 +26,7 @@ describe("a woken machine", () => {
   let requests: number;
 
   beforeEach(async () => {
-    [asleep, connections, requests] = [true, 0, 0];
+    [connections, requests] = [0, 0];
     ready = Promise.withResolvers();
     app = createServer((_req, res) => {
       requests++;
@@ -35,7 +35,12 @@ describe("a woken machine", () => {
     app.on("connection", () => connections++);
     app.listen(0, "127.0.0.1");
     await once(app, "listening");
-    machines = new Machines(driver(), new Journal(":memory:"), {
+    driver = new OneMachine(
+      id,
+      () => (app.address() as AddressInfo).port,
+      () => ready.promise,
+    );
+    machines = new Machines(driver, new Journal(":memory:"), {
       residentSeconds: 600,
       prestartedSeconds: 0,
       compactAfterSeconds: 3600,
@@ -54,57 +59,6 @@ describe("a woken machine", () => {
     }
     await machines.close();
   });
-
-  /** One machine whose `ready` this test decides. */
-  function driver(): Driver {
-    const actual = (): Actual => ({
-      exists: true,
-      running: !asleep,
-      memory: asleep ? "saved" : "live",
-      depth: asleep ? "resident" : null,
-    });
-    return {
-      accelerator: "fake",
-      acceleratorReason: "a test",
-      qemuVersion: null,
-      images: ["default"],
-      compatibility: "test",
-      sleepers: null,
-      prepare: async () => undefined,
-      create: async () => undefined,
-      capture: async () => null,
-      createFrom: async () => undefined,
-      captures: async () => [],
-      dropCapture: async () => undefined,
-      wake: async () => {
-        asleep = false;
-        return { ready: ready.promise };
-      },
-      boot: async () => undefined,
-      pause: async () => {
-        asleep = true;
-      },
-      settle: async () => undefined,
-      stop: async () => undefined,
-      destroy: async () => undefined,
-      halt: async () => undefined,
-      thaw: async () => actual(),
-      inspect: async () => actual(),
-      list: async () => [id],
-      adopt: async () => actual(),
-      endpoint: async () => ({ host: "127.0.0.1", port: (app.address() as AddressInfo).port }),
-      listening: async () => "reachable",
-      plugVolume: async () => undefined,
-      mountDisk: async () => undefined,
-      unplugVolume: async () => undefined,
-      growVolume: async () => undefined,
-      copyVolume: async () => true,
-      stats: async () => ({ cpuNs: null, storedBytes: 0 }),
-      cpuTicks: async () => 0,
-      onEnded: () => undefined,
-      close: async () => undefined,
-    };
-  }
 
   async function ask(method: string, more: Record<string, string> = {}): Promise<{ status: number; text: string }> {
     const ticket = await sign(await signingKey(SECRET, "ticket"), { m: id, g: 1, e: Date.now() + 60_000 });
@@ -151,7 +105,7 @@ describe("a woken machine", () => {
     const wake = machines.wake(id, { generation: 2, env: { A: "1" }, idlePauseSeconds: 0 });
     ready.reject(new RouseFailure("wake_failed", "The guest is silent."));
     await expect(wake).rejects.toMatchObject({ code: "wake_failed" });
-    expect(asleep).toBe(true);
+    expect(driver.asleep).toBe(true);
     expect(machines.describe(id)).toMatchObject({ state: "paused", memory: "saved", generation: 2 });
   });
 
@@ -175,7 +129,7 @@ describe("a woken machine", () => {
   it("is paused only after it took up its run", async ({ expect }) => {
     const pause = machines.pause(id, { generation: 1 });
     await new Promise((resolve) => setTimeout(resolve, 20));
-    expect(asleep).toBe(false);
+    expect(driver.asleep).toBe(false);
     ready.resolve();
     expect((await pause).state).toBe("paused");
   });
