@@ -8,6 +8,7 @@ export * from "./link.ts";
 export * from "./names.ts";
 export * from "./sandbox.ts";
 export * from "./snapshot.ts";
+export * from "./schedule.ts";
 export * from "./socket.ts";
 export * from "./timeline.ts";
 export * from "./volume.ts";

@@ -17,7 +17,8 @@ export const Cause = z
     keyId: z.string().nullable(),
     /**
      * Method and path, without the query; at most 200 characters. Of a webhook, its endpoint and event; of a
-     * schedule, its name or id. */
+     * schedule, its name or id.
+     */
     request: z.string().max(CAUSE_REQUEST_MAX),
     /** Of the program that the request was for; null where it was for none. */
     port: z.int().nullable(),
