@@ -11,6 +11,7 @@ import { mustMay } from "./middleware/permission.ts";
 import { limitRate } from "./middleware/rate-limit.ts";
 import { accountRoute } from "./routes/account.ts";
 import type { Context } from "./routes/context.ts";
+import { eventRoute } from "./routes/events.ts";
 import { copyRoute } from "./routes/copies.ts";
 import { hookRoute } from "./routes/hooks.ts";
 import { guestRoute } from "./routes/guest.ts";
@@ -76,6 +77,8 @@ function run(context: Context): Promise<Response> {
       return previewRoute(context);
     case "hooks":
       return hookRoute(context);
+    case "events":
+      return eventRoute(context);
     case "links":
       return linkRoute(context);
     case "volumes":

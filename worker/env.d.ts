@@ -9,6 +9,11 @@ declare namespace Cloudflare {
     LOGIN: DurableObjectNamespace<never>;
     VAULT: DurableObjectNamespace<never>;
     INBOX: DurableObjectNamespace<never>;
+    OUTBOX: DurableObjectNamespace<never>;
+    /** Where events leave: a network that reaches public addresses alone. Without it, the platform's own (ADR 16). */
+    EVENTS_OUT?: Fetcher;
+    /** `any`: events may be sent to plain HTTP, any port and private addresses. For local use. */
+    ROUSE_EVENT_TARGETS?: string;
     /** Blobs of vaults, unless `ROUSE_S3_ENDPOINT` names another store. */
     BLOBS: R2Bucket;
     /** Named URLs are `<scheme>://[<port>-]<label>.<domain>/`. */

@@ -7,6 +7,7 @@ import { parseTarget } from "./proxy/target.ts";
 export { AccountObject } from "../durable/account/object.ts";
 export { InboxObject } from "../durable/inbox/object.ts";
 export { LoginObject } from "../durable/login/object.ts";
+export { OutboxObject } from "../durable/outbox/object.ts";
 export { HostBoard } from "../durable/hosts/board.ts";
 export { SnapshotsObject } from "../durable/snapshots/object.ts";
 export { SandboxObject } from "../durable/sandbox/object.ts";

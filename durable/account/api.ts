@@ -84,8 +84,13 @@ export interface Once {
 export interface AccountApi {
   /** What the key opens whose hash (SHA-256, hex) it is; null when it is none of this account, or is over. */
   verifyKey(hash: string): Promise<KeyVerdict | null>;
-  /** `governed`: each run must be asked for with `admitRun`. */
-  applySummary(summary: Summary): Promise<{ readonly governed: boolean }>;
+  /**
+   * `governed`: each run must be asked for with `admitRun`. `listensSince`: events from then on are wanted by the
+   * account's outbox, Unix milliseconds; null: none are.
+   */
+  applySummary(summary: Summary): Promise<{ readonly governed: boolean; readonly listensSince: number | null }>;
+  /** Whether anybody wants events. Once this is answered, whoever has events learns of it with its next change. */
+  setListening(on: boolean): Promise<void>;
   /** Whether a run may begin: quotas, credit, limits. Room for it is set aside until the sandbox is at rest again. */
   admitRun(ask: RunAsk): Promise<Result<object>>;
   /** Book what a host reports. Answers how many reports were refused: an amount went down, or the machine is elsewhere. */

@@ -33,7 +33,8 @@ export function noticesOf(
   return notices.toSorted((a, b) => (a.at ?? "").localeCompare(b.at ?? ""));
 }
 
-function moneyNotices(account: Account, now: number): Notice[] {
+/** Those of the account's money. */
+export function moneyNotices(account: Account, now: number): Notice[] {
   const { availableMicros, spentTodayMicros, unpaidSince } = account;
   const about = { sandboxId: null, name: null };
   if (unpaidSince !== null) {

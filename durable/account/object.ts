@@ -30,6 +30,7 @@ import { fromCursor, toCursor } from "./cursor.ts";
 import { isPrepaid, microsOf, UNPAID_KEPT_MS } from "./funds.ts";
 import { excess, isLive, toKey, type StoredKey } from "./key.ts";
 import { dayOf } from "./ledger.ts";
+import { AccountEvents } from "./events.ts";
 import { noticesOf } from "./notices.ts";
 import { newProfile, updated, type Profile } from "./profile.ts";
 import { AccountStore } from "./store.ts";
@@ -41,17 +42,21 @@ const SETTLE_MS = 3_600_000;
 const ENTRIES_KEPT_MS = 62 * 86_400_000;
 /** A run that was told to end and did not is told again after this, milliseconds. */
 const CUT_RETRY_MS = 5000;
+/** Events that the outbox did not take are handed on again after this, milliseconds. */
+const EVENTS_RETRY_MS = 30_000;
 /** Days that a paused state is kept on a trial. */
 const TRIAL_RETENTION_DAYS = 7;
 
 export class AccountObject extends DurableObject<Env> implements AccountApi {
   #store: AccountStore | null;
   #money: Treasury | undefined;
+  readonly #events: AccountEvents;
   #bootstrap: Promise<void> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#store = AccountStore.existing(ctx.storage);
+    this.#events = new AccountEvents(ctx, env);
   }
 
   override async alarm(): Promise<void> {
@@ -84,7 +89,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     };
   }
 
-  async applySummary(summary: Summary): Promise<{ governed: boolean }> {
+  async applySummary(summary: Summary): Promise<{ governed: boolean; listensSince: number | null }> {
     const store = this.#open();
     const profile = this.#profile(store);
     const now = Date.now();
@@ -97,7 +102,12 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
       });
       if (profile.plan === "flat") await this.#arm(now + SETTLE_MS);
     }
-    return { governed: this.#isGoverned(store, profile) };
+    return { governed: this.#isGoverned(store, profile), listensSince: this.#events.listensSince() };
+  }
+
+  async setListening(on: boolean): Promise<void> {
+    this.#open();
+    this.#events.setListening(on, Date.now());
   }
 
   async admitRun(ask: RunAsk): Promise<Result<object>> {
@@ -363,6 +373,8 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
       profile = { ...profile, unpaidSince: unpaid ? now : null };
       store.profiles.save(profile);
     }
+    if (isPrepaid(profile.plan)) this.#events.note(this.#shown(store, profile), now);
+    if (this.#events.dueAt() !== null) await this.#arm(now + EVENTS_RETRY_MS);
     const overdue = treasury.overdue(profile, reported, now);
     const lapsed = profile.unpaidSince !== null && now - profile.unpaidSince >= UNPAID_KEPT_MS;
     if (overdue.length > 0) await this.#arm(now + CUT_RETRY_MS);

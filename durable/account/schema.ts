@@ -1,4 +1,5 @@
 /** Tables of an account's object. */
+import { eventTables } from "../events/log.ts";
 import type { Migration } from "../migrations.ts";
 
 export const migrations: readonly Migration[] = [
@@ -138,6 +139,16 @@ export const migrations: readonly Migration[] = [
       ALTER TABLE entries ADD COLUMN backup TEXT NOT NULL DEFAULT '0';
       ALTER TABLE booked ADD COLUMN backup TEXT NOT NULL DEFAULT '0';
       ALTER TABLE lines ADD COLUMN backup TEXT NOT NULL DEFAULT '0';
+    `,
+  },
+  {
+    id: "0007-events",
+    // listeners.since: since when the outbox has somebody to send events to; null for nobody.
+    // told_notices: what holds now, and was told as an event when it began.
+    sql: `
+      ${eventTables}
+      CREATE TABLE listeners (one INTEGER PRIMARY KEY CHECK (one = 1), since INTEGER) STRICT;
+      CREATE TABLE told_notices (kind TEXT PRIMARY KEY) STRICT;
     `,
   },
 ];

@@ -14,6 +14,8 @@ import type {
 } from "../../sdk/contract/hook.ts";
 import type { Once } from "../account/api.ts";
 import type { Result } from "../result.ts";
+import { backoffMs } from "../backoff.ts";
+import { sandboxObject } from "../sandbox/api.ts";
 import { DELETE_MAX } from "../vault/blob-store.ts";
 import type { Accepted, Arrival, AsyncRequest, Door, InboxApi } from "./api.ts";
 import { Bodies } from "./bodies.ts";
@@ -28,6 +30,8 @@ import { InboxStore, type ProgramAnswer } from "./store.ts";
 const SAFETY_MS = 30_000;
 /** Blobs that could not be deleted are tried again after this, milliseconds. */
 const DROP_RETRY_MS = 300_000;
+/** What the sandbox did not take note of is told again after this, milliseconds. */
+const NOTE_RETRY_MS = 1000;
 
 export class InboxObject extends DurableObject<Env> implements InboxApi {
   readonly #store: InboxStore;
@@ -168,6 +172,7 @@ export class InboxObject extends DurableObject<Env> implements InboxApi {
       for (const event of store.waitingOf(id)) store.saveEvent(ended(event, "dead", now, "hook_disabled"));
     }
     await this.#drop(now);
+    await this.#tell();
     // Not waited for: an alarm that goes on keeps the next from going off.
     this.#deliver();
     store.arm();
@@ -183,6 +188,21 @@ export class InboxObject extends DurableObject<Env> implements InboxApi {
     if (whose && whose.sandboxId !== sandboxId) await this.purge(whose.sandboxId);
     const [account = "", label = ""] = (this.ctx.id.name ?? "").split("/");
     this.#store.open({ account, label, sandboxId });
+  }
+
+  /** Tell the sandbox what was given up. */
+  async #tell(): Promise<void> {
+    const { whose } = this.#store;
+    const now = Date.now();
+    for (const { key, note, attempts } of whose ? this.#store.notesDue(now) : []) {
+      const told = sandboxObject(this.env.SANDBOX, whose?.account ?? "", whose?.label ?? "");
+      const done = await told.note(whose?.sandboxId ?? "", note).then(
+        () => true,
+        () => false,
+      );
+      this.#store.noted(key, done ? null : now + backoffMs(NOTE_RETRY_MS, attempts));
+    }
+    this.#store.arm();
   }
 
   /** Begin to deliver what is due, if nobody does. */

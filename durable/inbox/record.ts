@@ -11,6 +11,7 @@ import {
   type HookStep,
   type UpdateHook,
 } from "../../sdk/contract/hook.ts";
+import type { EventNote } from "../sandbox/api.ts";
 import type { Previous } from "../replaced-secret.ts";
 import { iso, isoOrNull } from "../time.ts";
 
@@ -207,6 +208,18 @@ export function toEvent(event: EventRecord, sandboxId: string): HookEvent {
     endedAt: isoOrNull(event.endedAt),
     expiresAt: isoOrNull(expiryOf(event)),
     timeline: stepsOf(event),
+  };
+}
+
+/** What the sandbox is told of an event that was given up. */
+export function deadLetterOf({ id, hookId, type, attempts, steps, endedAt }: EventRecord): EventNote {
+  return {
+    type: "hook.dead_letter",
+    key: `dead ${id} ${endedAt ?? 0}`,
+    data: {
+      ...{ hookId: hookId === REQUESTS ? null : hookId, hookEventId: id, hookEventType: type, attempts },
+      reason: steps.at(-1)?.reason ?? null,
+    },
   };
 }
 

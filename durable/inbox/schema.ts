@@ -65,4 +65,11 @@ export const migrations: readonly Migration[] = [
       ) STRICT;
     `,
   },
+  {
+    id: "0002-notes",
+    // notes: events that were given up, until the sandbox has noted it.
+    sql: `
+      CREATE TABLE notes (key TEXT PRIMARY KEY, body TEXT NOT NULL, attempts INTEGER NOT NULL, due_at INTEGER NOT NULL) STRICT;
+    `,
+  },
 ];

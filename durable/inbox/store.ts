@@ -2,7 +2,8 @@
 import type { HookEventListQuery, HookEventState } from "../../sdk/contract/hook.ts";
 import { hasSchema, migrate } from "../migrations.ts";
 import { Watchers } from "../watchers.ts";
-import { DISABLED_MS, expiryOf, REQUESTS, SEEN_MS, type EventRecord, type HookRecord } from "./record.ts";
+import type { EventNote } from "../sandbox/api.ts";
+import { deadLetterOf, DISABLED_MS, expiryOf, REQUESTS, SEEN_MS, type EventRecord, type HookRecord } from "./record.ts";
 import { migrations } from "./schema.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
@@ -173,6 +174,7 @@ export class InboxStore {
       "UPDATE events SET state = ?, late = ?, next_at = ?, expires_at = ?, body = ? WHERE id = ?",
       ...[event.state, event.late ? 1 : 0, event.nextAt, expiryOf(event), JSON.stringify(event), event.id],
     );
+    if (event.state === "dead" && before.state !== "dead") this.#noteDead(event);
     this.#count(before.state, -1, -before.bytes);
     this.#count(event.state, 1, event.bytes);
     this.#watchers.changed(event.id);
@@ -314,6 +316,25 @@ export class InboxStore {
       .map(({ key }) => key);
   }
 
+  /** What the sandbox has not noted yet, as far as it is due. */
+  notesDue(now: number): { key: string; note: EventNote; attempts: number }[] {
+    if (!this.#open) return [];
+    return this.#sql
+      .exec<{ key: string; body: string; attempts: number }>(
+        "SELECT key, body, attempts FROM notes WHERE due_at <= ? LIMIT ?",
+        ...[now, SWEEP_MAX],
+      )
+      .toArray()
+      .map(({ key, body, attempts }) => ({ key, note: JSON.parse(body) as EventNote, attempts }));
+  }
+
+  /** @param dueAt when it is told again; null: it is noted */
+  noted(key: string, dueAt: number | null): void {
+    if (!this.#open) return;
+    if (dueAt === null) this.#sql.exec("DELETE FROM notes WHERE key = ?", key);
+    else this.#sql.exec("UPDATE notes SET attempts = attempts + 1, due_at = ? WHERE key = ?", dueAt, key);
+  }
+
   /** Forget what is over. */
   sweep(now: number): void {
     if (!this.#open) return;
@@ -356,7 +377,8 @@ export class InboxStore {
     const { due } = this.#sql
       .exec<{ due: number | null }>(
         `SELECT MIN(due) AS due FROM (SELECT MIN(expires_at) AS due FROM events WHERE expires_at IS NOT NULL
-         UNION ALL SELECT MIN(expires_at) FROM answers UNION ALL SELECT MIN(due_at) FROM drops)`,
+         UNION ALL SELECT MIN(expires_at) FROM answers UNION ALL SELECT MIN(due_at) FROM drops
+         UNION ALL SELECT MIN(due_at) FROM notes)`,
       )
       .one();
     const all = [due, ...times].filter((time) => time !== null);
@@ -367,6 +389,11 @@ export class InboxStore {
 
   transaction<T>(work: () => T): T {
     return this.#ctx.storage.transactionSync(work);
+  }
+
+  #noteDead(event: EventRecord): void {
+    const note = deadLetterOf(event);
+    this.#sql.exec("INSERT OR IGNORE INTO notes VALUES (?, ?, 0, ?)", note.key, JSON.stringify(note), Date.now());
   }
 
   /** Events with all that is of them. */

@@ -11,10 +11,12 @@ import type {
   HistoryPoint,
   Snapshot,
 } from "../../sdk/contract/snapshot.ts";
+import type { RouseEvent } from "../../sdk/contract/event.ts";
 import type { CreateLink, Link } from "../../sdk/contract/link.ts";
 import type { Cause, Why } from "../../sdk/contract/timeline.ts";
 import type { RuleSubject, WakeRule } from "../../sdk/contract/wake-rule.ts";
 import type { CreateVolumeMount } from "../../sdk/contract/volume.ts";
+import type { Draft } from "../events/draft.ts";
 import type { CreateTerms } from "./record.ts";
 import type {
   Access,
@@ -107,6 +109,14 @@ export interface PreviewTerms {
   readonly expiresAt?: string | undefined;
 }
 
+/** An event of the sandbox that another object knows of. Its state and generation are added. */
+export type EventNote =
+  Extract<Draft, { type: "fork.created" | "hook.dead_letter" }> extends infer D
+    ? D extends { readonly type: infer T; readonly data: infer E }
+      ? { readonly type: T; readonly data: Omit<E, "state" | "generation">; readonly key: string }
+      : never
+    : never;
+
 export interface VolumeCopied {
   /** Nothing to copy: what is stored is what it is; null is an empty volume. */
   readonly stored: string | null;
@@ -122,6 +132,13 @@ export interface SandboxApi {
   /** The sandbox when it reaches the state, ends, or the time is up. */
   /** What keeps it awake, who had it wake, and when it slept; what it cost is not the object's to say. */
   why(ask: Ask): Promise<Result<{ readonly why: Omit<Why, "chargedMicros"> & { readonly id: string } }>>;
+  /**
+   * Its events after a number, the oldest first, also when it is deleted already.
+   * @param waitMs for the next one where there is none yet
+   */
+  events(ask: Ask, after: number, limit: number, waitMs: number): Promise<Result<{ readonly events: RouseEvent[] }>>;
+  /** Something happened that is an event of it; once per key. Without a trace where the sandbox is another by now. */
+  note(id: string, note: EventNote): Promise<void>;
   waitFor(ask: Ask, state: SandboxState, waitMs: number): Promise<SandboxAnswer>;
   update(input: UpdateSandbox, change: Change): Promise<SandboxAnswer>;
   pause(change: Change): Promise<SandboxAnswer>;

@@ -2,6 +2,7 @@
 import type { ArchivePermit, ArchiveStep, ArchiveStored, SavedState } from "../../sdk/contract/archive.ts";
 import type { MachineVolume } from "../../sdk/contract/host.ts";
 import type { Failure } from "../../sdk/contract/error-codes.ts";
+import type { Draft } from "../events/draft.ts";
 import { refuse, type Result } from "../result.ts";
 import type { ArchiveAnswer } from "./api.ts";
 import { vaultObject, type VaultApi } from "../vault/api.ts";
@@ -21,6 +22,7 @@ import {
   type PointVolume,
 } from "./archive.ts";
 import type { Engine } from "./engine.ts";
+import { durableEvent } from "./events.ts";
 import type { SandboxRecord } from "./record.ts";
 
 /** How long a host may read or write a sandbox's vault after it was let, milliseconds. */
@@ -110,7 +112,9 @@ export class Archiving {
     if (now?.id !== record.id || !now.archive) return gone;
     const { ownedBytes } = answer;
     const after = stored(now.archive, step.manifest, 1 + now.keepPauses, Date.now());
-    this.#take(now, { ...after, archive: { ...after.archive, ownedBytes } });
+    const known = now.archive.points.find(({ manifest }) => manifest === step.manifest);
+    const events = known && known.durableAt === null ? [durableEvent(now, known)] : [];
+    this.#take(now, { ...after, archive: { ...after.archive, ownedBytes } }, events);
     if (after.dropped.length === 0) return { ok: true, answer: { ownedBytes } };
     await this.#engine.runErrands("release");
     return { ok: true, answer: await this.refreshOwned(record.id) };
@@ -185,8 +189,12 @@ export class Archiving {
   }
 
   /** Store what the archive is now; what it needs no more is released. */
-  #take(record: SandboxRecord, { archive, dropped }: { archive: Archive; dropped: readonly Dropped[] }): void {
-    this.#engine.save({ ...record, archive }, dropped);
+  #take(
+    record: SandboxRecord,
+    { archive, dropped }: { archive: Archive; dropped: readonly Dropped[] },
+    events: readonly Draft[] = [],
+  ): void {
+    this.#engine.save({ ...record, archive }, dropped, [], events);
   }
 
   #vault({ account }: SandboxRecord, { vault }: Archive): VaultApi {

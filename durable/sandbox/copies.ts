@@ -122,7 +122,7 @@ export class Copies {
       const wanted = { idlePauseSeconds, autoWake, access, labels: { ...(input.labels ?? labels) } };
       return sandboxObject(this.#env.SANDBOX, account, label).create(
         { ...wanted, ...(name === undefined ? {} : { name }) },
-        { ...terms, fork: { env, shape, from } },
+        { ...terms, fork: { of: record.id, env, shape, from } },
         { ...change, idempotencyKey: own },
       );
     };

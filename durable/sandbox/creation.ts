@@ -6,6 +6,8 @@ import { refuse, replayed, type Change, type SandboxAnswer } from "./api.ts";
 import type { Origin } from "../snapshots/record.ts";
 import type { Answers } from "./answers.ts";
 import type { Engine } from "./engine.ts";
+import type { Errand } from "./errands.ts";
+import { createdEvent } from "./events.ts";
 import { begunFrom, newRecord, toDeleted, type CreateTerms, type SandboxRecord } from "./record.ts";
 import type { SandboxStore } from "./store.ts";
 
@@ -96,20 +98,30 @@ export class Creation {
     const begun = begunFrom(plain, { origin, fork: terms.fork, diskMiB: input.diskMiB }, Date.now());
     const record = { ...begun, volumes: claimed.volumes };
     const key = change.idempotencyKey;
+    const source = terms.fork?.of;
     store.transaction(() => {
       if (last) store.savePast(toDeleted(last));
       store.removeShares();
       if (key !== null) this.#answers.remember(store, key, change.fingerprint, record.id, null);
-      this.#engine.save(record);
+      this.#engine.events.forgetBefore(record.createdAt);
+      const events = [createdEvent(record, { snapshotId: origin?.id ?? null, forkOf: source ?? null })];
+      this.#engine.save(record, [], [], events);
       this.#engine.timeline.begin(record.createdAt, record.life.generation, change.cause);
+      if (source) this.#engine.errand(forkNote(source, record));
     });
     this.#engine.volumes.note(record);
+    if (source) this.#engine.background(this.#engine.runErrands("note"));
     const answer = await this.#object.settle(record.id, "running", change.holdMs);
     if (key !== null && answer.ok) this.#answers.remember(store, key, change.fingerprint, record.id, answer);
     // What left nothing behind may be tried again under the same key.
     if (key !== null && store.record()?.life.state === "deleted") store.removeAnswer(key);
     return answer;
   }
+}
+
+function forkNote(source: string, { id, name }: SandboxRecord): Errand {
+  const note = { type: "fork.created", data: { forkId: id, forkName: name }, key: `fork ${id}` } as const;
+  return { kind: "note", sandboxId: source, note };
 }
 
 const hostUnavailable: Failure = { code: "host_unavailable", message: "The host does not answer.", retryAfterMs: 1000 };

@@ -5,12 +5,16 @@
  */
 import type { Cause } from "../../sdk/contract/timeline.ts";
 import { accountObject } from "../account/api.ts";
+import { outboxObject } from "../outbox/api.ts";
+import type { Draft } from "../events/draft.ts";
+import { EventLog } from "../events/log.ts";
 import { isSettled, type Dropped } from "./archive.ts";
 import { Archiving } from "./archiving.ts";
 import { Copies } from "./copies.ts";
 import { Differences } from "./differences.ts";
 import { Volumes } from "./volumes.ts";
 import { Errands, type Detach, type Errand } from "./errands.ts";
+import { aboutOf, eventsOf } from "./events.ts";
 import { HostClient, type HostAddress } from "./host-client.ts";
 import { Hosting } from "./hosting.ts";
 import { heldUntil, idleSeconds } from "./holds.ts";
@@ -27,6 +31,8 @@ export const ANSWERS_KEPT_MS = 86_400_000;
 /** An alarm that dies is followed by another after this, milliseconds. */
 const SAFETY_MS = 30_000;
 const INDEX_RETRY_MS = STEP_CHECK_MS;
+/** Events that were not handed on with the change are, after this, milliseconds. */
+const EVENTS_RETRY_MS = 5000;
 const CONFIGURE_RETRY_MS = 2000;
 /** How long a change waits for the step under way, milliseconds. */
 const REST_WAIT_MS = 60_000;
@@ -38,6 +44,7 @@ type Watcher = (record: SandboxRecord) => void;
 export class Engine {
   readonly timers: Timers;
   readonly timeline: Timeline;
+  readonly events: EventLog;
   readonly archiving: Archiving;
   readonly hosting: Hosting;
   readonly copies: Copies;
@@ -68,6 +75,9 @@ export class Engine {
     this.#store = SandboxStore.existing(ctx.storage);
     this.timers = new Timers(ctx.storage);
     this.timeline = new Timeline(ctx.storage);
+    this.events = new EventLog(ctx.storage.sql, (events) =>
+      outboxObject(env.OUTBOX, this.identity().account).take(events),
+    );
   }
 
   /** What the object's name says of the sandbox. */
@@ -106,8 +116,12 @@ export class Engine {
     if (!outcome.ok || !outcome.changed) return outcome;
     const given =
       event.type === "hostLost" ? this.#givenUp(record) : event.type === "ran" ? this.#arrived(record) : record;
-    this.save({ ...given, life: outcome.life });
-    this.timeline.note(record.life, outcome.life, event, cause, Date.now());
+    const after = { ...given, life: outcome.life };
+    this.openStore().transaction(() => {
+      this.timeline.note(record.life, outcome.life, event, cause, Date.now());
+      const run = event.type === "ran" ? this.timeline.runOf(after.life.generation) : null;
+      this.save(after, [], [], eventsOf(record, after, event, run));
+    });
     if (event.type === "stop" || event.type === "delete") this.#stepAbort?.abort();
     return outcome;
   }
@@ -138,6 +152,20 @@ export class Engine {
     this.#errands.dropPurge(id, hostId);
   }
 
+  /** Another is to know of it; it is told from here on. */
+  errand(errand: Errand): void {
+    this.#errands.add(errand, Date.now());
+    this.timers.set("errands", this.#errands.dueAt());
+    this.timers.arm();
+  }
+
+  /** Hand events on to the account's outbox, if anybody listens there. */
+  async handOn(): Promise<void> {
+    await this.events.handOn();
+    this.timers.set("events", this.events.dueAt());
+    this.timers.arm();
+  }
+
   /** Tell others what they are to know, of one kind unless that is null. */
   async runErrands(kind: Errand["kind"] | null): Promise<void> {
     await this.#errands.run(this.identity().account, kind, Date.now());
@@ -161,8 +189,14 @@ export class Engine {
    * Store a record with its timers, and tell whoever waits and the account.
    * @param dropped manifests that the sandbox needs no more
    * @param detached volumes that it has let go of
+   * @param events what the change is to the outside
    */
-  save(given: SandboxRecord, dropped: readonly Dropped[] = [], detached: readonly Detach[] = []): void {
+  save(
+    given: SandboxRecord,
+    dropped: readonly Dropped[] = [],
+    detached: readonly Detach[] = [],
+    events: readonly Draft[] = [],
+  ): void {
     const store = this.openStore();
     const { step, retention, lease } = timersOf(given.life);
     const record = this.#shredded(given);
@@ -183,6 +217,7 @@ export class Engine {
       if (errands.length > 0) this.timers.set("errands", this.#errands.dueAt());
       store.saveRecord(record);
       store.nextSequence();
+      if (events.length > 0) this.#note(record, events);
       this.timers.set("step", step);
       this.timers.set("retention", retention);
       this.timers.set("lease", lease);
@@ -198,6 +233,14 @@ export class Engine {
     // A pause or wake is over in a moment; telling of its beginning would only slow it down.
     const { state } = record.life;
     if (state !== "pausing" && state !== "resuming") this.background(this.pushIndex());
+    if (events.length > 0 && this.events.dueAt() !== null) this.background(this.handOn());
+  }
+
+  #note(record: SandboxRecord, events: readonly Draft[]): void {
+    const now = Date.now();
+    this.events.append(aboutOf(record), events, now);
+    const due = this.events.dueAt();
+    if (due !== null) this.timers.atLatest("events", now + EVENTS_RETRY_MS);
   }
 
   /** With the root of its keys, what is stored of a deleted sandbox is gone for good. */
@@ -252,8 +295,12 @@ export class Engine {
         if (record.configurePending && record.life.state === "running") await this.configure();
         return;
       }
-      // What can be taken back stays as it is until its time is over.
-      if (record.life.undeleteTo !== null && (record.life.nextTryAt ?? 0) > Date.now()) return;
+      // What can be taken back stays as it is until its time is over; then it is gone for good, stored states too.
+      if (record.life.undeleteTo !== null) {
+        if ((record.life.nextTryAt ?? 0) > Date.now()) return;
+        this.commit(record.id, { type: "delete" });
+        continue;
+      }
       const event = await this.#step(record);
       if (event.type === "unreachable") this.#failedTries++;
       const outcome = this.commit(record.id, event);
@@ -330,7 +377,9 @@ export class Engine {
       try {
         const { account, label, host } = record;
         const told = { label, sequence, sandbox, hostId: host?.id ?? null, createdBy: record.createdBy };
-        const { governed } = await accountObject(this.#env.ACCOUNT, account).applySummary(told);
+        const { governed, listensSince } = await accountObject(this.#env.ACCOUNT, account).applySummary(told);
+        this.events.listen(listensSince);
+        if (this.events.dueAt() !== null) this.background(this.handOn());
         const current = this.record();
         if (current?.id === record.id && current.governed !== governed)
           this.#store?.saveRecord({ ...current, governed });
@@ -379,6 +428,9 @@ export class Engine {
       case "errands":
         this.timers.set("errands", Date.now() + STEP_CHECK_MS);
         return this.runErrands(null);
+      case "events":
+        this.timers.set("events", Date.now() + EVENTS_RETRY_MS);
+        return this.handOn();
       case "configure":
         this.timers.set("configure", Date.now() + CONFIGURE_RETRY_MS);
         if (record?.configurePending && record.life.state === "running") await this.configure();

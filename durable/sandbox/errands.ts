@@ -5,6 +5,7 @@ import { readBoard } from "../hosts/board-facade.ts";
 import { inboxObject } from "../inbox/api.ts";
 import { vaultObject } from "../vault/api.ts";
 import { volumesObject } from "../volumes/api.ts";
+import { sandboxObject, type EventNote } from "./api.ts";
 import type { HostAddress, HostClient } from "./host-client.ts";
 
 /** A vault: the owner needs a saved state no more. */
@@ -47,9 +48,22 @@ export interface CloseInbox {
   readonly sandboxId: string;
 }
 
-export type Errand = Release | Detach | Purge | CloseInbox;
+/** Another sandbox: something happened that is an event of it. */
+export interface Note {
+  readonly kind: "note";
+  readonly sandboxId: string;
+  readonly note: EventNote & { readonly key: string };
+}
 
-const FIRST_TRY_MS: Record<Errand["kind"], number> = { release: 1000, detach: 1000, purge: 5000, inbox: 1000 };
+export type Errand = Release | Detach | Purge | CloseInbox | Note;
+
+const FIRST_TRY_MS: Record<Errand["kind"], number> = {
+  release: 1000,
+  detach: 1000,
+  purge: 5000,
+  inbox: 1000,
+  note: 1000,
+};
 /** A host that was away for longer comes back as another, milliseconds. */
 const PURGES_KEPT_MS = 90 * 86_400_000;
 
@@ -142,6 +156,11 @@ export class Errands {
         await inboxObject(this.#env.INBOX, account, labelOfId(sandboxId) ?? "").purge(sandboxId);
         return true;
       }
+      case "note": {
+        const { sandboxId, note } = errand;
+        await sandboxObject(this.#env.SANDBOX, account, labelOfId(sandboxId) ?? "").note(sandboxId, note);
+        return true;
+      }
       case "purge": {
         const { id, generation, host, since } = errand;
         const { hosts } = await readBoard(this.#env);
@@ -166,6 +185,8 @@ function keyOf(errand: Errand): string {
       return `detach ${errand.attachment}`;
     case "inbox":
       return `inbox ${errand.sandboxId}`;
+    case "note":
+      return `note ${errand.sandboxId} ${errand.note.key}`;
     case "purge":
       return `purge ${errand.id} ${errand.host.id}`;
   }

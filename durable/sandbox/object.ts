@@ -22,6 +22,7 @@ import {
   type StopReason,
   type UpdateSandbox,
 } from "../../sdk/contract/sandbox.ts";
+import type { RouseEvent } from "../../sdk/contract/event.ts";
 import type { CreateLink, Link } from "../../sdk/contract/link.ts";
 import type { Cause, Why } from "../../sdk/contract/timeline.ts";
 import {
@@ -29,6 +30,7 @@ import {
   type ArchiveAnswer,
   type Ask,
   type Change,
+  type EventNote,
   type PreviewTerms,
   type Result,
   type RouteAsk,
@@ -41,7 +43,7 @@ import {
 import { Answers } from "./answers.ts";
 import { Creation } from "./creation.ts";
 import { Engine, urlParts } from "./engine.ts";
-import { awakeBecause } from "./awake.ts";
+import { Chronicle } from "./chronicle.ts";
 import { activeHolds, idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
 import { fateOf, isLive, isTransitional } from "./lifecycle.ts";
@@ -52,12 +54,11 @@ import { Routing, type Found } from "./routing.ts";
 
 /** A change that has to wait for another first waits at least so long, milliseconds. */
 const TURN_MS = 30_000;
-/** Entries of the timeline in an answer. */
-const TIMELINE_SHOWN = 50;
 
 export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   readonly #engine: Engine;
   readonly #answers: Answers;
+  readonly #chronicle: Chronicle;
   readonly #creation: Creation;
   readonly #previews: Previews;
   readonly #links: Links;
@@ -69,6 +70,7 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     const settle = (id: string, goal: SandboxState, holdMs: number) => this.#settle(id, goal, holdMs);
     const revive = (record: SandboxRecord, terms: Pick<Change, "holdMs" | "cause">) => this.#revive(record, terms);
     this.#answers = new Answers(this.#engine, { find: (id) => this.#find(id), settle });
+    this.#chronicle = new Chronicle(this.#engine, (id) => this.#find(id));
     this.#creation = new Creation(this.#engine, this.#answers, { settle, revive });
     this.#previews = new Previews(this.#engine, env);
     this.#links = new Links(this.#engine, env, ctx.storage, this.#answers);
@@ -89,25 +91,15 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
   }
 
   async why({ id }: Ask): Promise<Result<{ why: Omit<Why, "chargedMicros"> & { id: string } }>> {
-    const found = this.#find(id);
-    if (!found.ok) return found;
-    const machine = await this.#engine.hosting.machineOf(found.record);
-    const again = this.#find(found.record.id);
-    if (!again.ok) return again;
-    const { record } = again;
-    const { state, generation } = record.life;
-    const { timeline } = this.#engine;
-    const [newest, ...older] = timeline.newest(TIMELINE_SHOWN);
-    const why = {
-      ...{ id: record.id, state, generation },
-      since: newest?.at ?? null,
-      awake: awakeBecause(record, machine, Date.now()),
-      hostAnswered: machine !== null,
-      lastRun: timeline.lastRun(),
-      runsToday: timeline.runsToday(Date.now()),
-      timeline: newest ? [newest, ...older] : [],
-    };
-    return { ok: true, why };
+    return this.#chronicle.why(id);
+  }
+
+  async events({ id }: Ask, after: number, limit: number, waitMs: number): Promise<Result<{ events: RouseEvent[] }>> {
+    return this.#chronicle.events(id, after, limit, waitMs);
+  }
+
+  async note(id: string, note: EventNote): Promise<void> {
+    this.#chronicle.note(id, note);
   }
 
   async waitFor({ id }: Ask, state: SandboxState, waitMs: number): Promise<SandboxAnswer> {

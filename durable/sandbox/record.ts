@@ -71,6 +71,8 @@ export interface SandboxRecord {
 
 /** What a fork has of its source: a copy on that one's host, or what it has stored. */
 export interface Fork {
+  /** The sandbox that it is a copy of. */
+  readonly of: string;
   readonly env: Readonly<Record<string, string>>;
   readonly shape: Shape;
   readonly from: { readonly host: HostAddress; readonly capture: string; readonly vault: string } | Origin;

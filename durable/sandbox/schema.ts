@@ -1,4 +1,5 @@
 /** Tables of a sandbox's object. */
+import { eventTables } from "../events/log.ts";
 import type { Migration } from "../migrations.ts";
 
 export const migrations: readonly Migration[] = [
@@ -153,4 +154,5 @@ export const migrations: readonly Migration[] = [
       CREATE INDEX link_uses_by_link ON link_uses (link_id, ordinal);
     `,
   },
+  { id: "0008-events", sql: eventTables },
 ];

@@ -42,7 +42,8 @@ export class Timeline {
     if (generation > before.generation) {
       const why = cause ?? this.#waiting;
       this.#waiting = null;
-      this.#add({ at: now, event: runs[after.run], generation, tookMs: null, reason: null, cause: why });
+      const reason = after.run === "boot" ? ramGone(before, after, event) : null;
+      this.#add({ at: now, event: runs[after.run], generation, tookMs: null, reason, cause: why });
     } else if (event.type === "wake" && after.wakeAfterPause) this.#waiting ??= cause;
     if (event.type === "ran" && after.state === "running") this.#ran(generation, now);
     if (event.type === "runFailed")
@@ -59,6 +60,11 @@ export class Timeline {
 
   lastRun(): TimelineEntry | null {
     return this.#rows("WHERE event IN ('created', 'woke', 'booted') ORDER BY ordinal DESC LIMIT 1")[0] ?? null;
+  }
+
+  /** The run of a generation; null when it is not known any more. */
+  runOf(generation: number): TimelineEntry | null {
+    return this.#rows("WHERE generation = ? AND event IN ('created', 'woke', 'booted') LIMIT 1", generation)[0] ?? null;
   }
 
   /** Runs that were begun in the last 24 hours. */
@@ -108,4 +114,11 @@ export class Timeline {
       .toArray()
       .map(({ at, cause, ...row }) => ({ ...row, at: iso(at), cause: cause === null ? null : JSON.parse(cause) }));
   }
+}
+
+/** Why a run begins without the RAM of before. */
+function ramGone(before: Life, after: Life, event: LifeEvent): string {
+  if (event.type === "runFailed") return after.stopReason ?? "wake_failed";
+  if (event.type === "ended") return event.reason;
+  return before.state === "stopped" ? (before.stopReason ?? "restart") : "restart";
 }

@@ -1,7 +1,17 @@
 /** Many timers on the one alarm an object has. */
 
 /** `step`: a host call is due or under way; the others say themselves. */
-export const timerKinds = ["step", "retention", "lease", "holds", "outbox", "configure", "answers", "errands"] as const;
+export const timerKinds = [
+  "step",
+  "retention",
+  "lease",
+  "holds",
+  "outbox",
+  "configure",
+  "answers",
+  "errands",
+  "events",
+] as const;
 export type TimerKind = (typeof timerKinds)[number];
 
 export class Timers {

@@ -11,7 +11,9 @@ import type {
 import { toBase64Url } from "../../sdk/contract/ticket.ts";
 import { accountObject } from "../account/api.ts";
 import { Charges } from "../charges.ts";
+import { EventLog } from "../events/log.ts";
 import { hasSchema, migrate } from "../migrations.ts";
+import { outboxObject } from "../outbox/api.ts";
 import { page } from "../page.ts";
 import { refuse, type Result } from "../result.ts";
 import type { ArchiveAnswer } from "../sandbox/api.ts";
@@ -21,7 +23,17 @@ import { vaultObject, type VaultApi } from "../vault/api.ts";
 import { vaultTicket } from "../vault/tickets.ts";
 import { volumesObject } from "../volumes/api.ts";
 import type { NewSnapshot, SnapshotsApi } from "./api.ts";
-import { dueAt, expiresAt, isVisible, matches, toSnapshot, type Origin, type SnapshotRecord } from "./record.ts";
+import {
+  aboutOf,
+  dueAt,
+  eventsOf,
+  expiresAt,
+  isVisible,
+  matches,
+  toSnapshot,
+  type Origin,
+  type SnapshotRecord,
+} from "./record.ts";
 import { migrations } from "./schema.ts";
 
 const TICKET_MS = 3_600_000;
@@ -37,6 +49,7 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
   #open: boolean;
   readonly #watchers = new Watchers();
   readonly #charges: Charges;
+  readonly #events: EventLog;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -50,6 +63,7 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
         if (record) this.#save({ ...record, ownedBytes });
       },
     });
+    this.#events = new EventLog(this.#sql, (events) => outboxObject(env.OUTBOX, this.#account).take(events));
     this.#open = hasSchema(this.#sql);
     if (this.#open) migrate(ctx.storage, migrations);
   }
@@ -215,6 +229,7 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
     await this.#charges.alarm(now).catch((fault: unknown) => {
       console.error(JSON.stringify({ level: "error", what: "charges", fault: String(fault) }));
     });
+    if ((this.#events.dueAt() ?? Infinity) <= now) await this.#events.handOn();
     await this.#arm();
   }
 
@@ -277,10 +292,16 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
     const thing = { id, name, labels, createdAt, meter: "stored", has, vault } as const;
     if (record.state === "ready") this.#charges.keep(thing, readyAt ?? createdAt, Date.now());
     else this.#charges.drop(id, Date.now());
+    const events = eventsOf(this.#record(id), record);
     this.#sql.exec(
       "INSERT OR REPLACE INTO snapshots (id, created_at, due_at, body) VALUES (?, ?, ?, ?)",
       ...[record.id, record.createdAt, dueAt(record, Date.now()), JSON.stringify(record)],
     );
+    if (events.length > 0) {
+      const last = events.some(({ type }) => type !== "snapshot.created");
+      this.#events.append(aboutOf(record), events, Date.now(), last);
+      this.ctx.waitUntil(this.#handOn());
+    }
     this.#watchers.changed(record.id);
     void this.#arm();
     return { ok: true, snapshot: toSnapshot(record) };
@@ -288,8 +309,13 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
 
   async #arm(): Promise<void> {
     const { due } = this.#sql.exec<{ due: number | null }>("SELECT MIN(due_at) AS due FROM snapshots").one();
-    const at = earliest(due, this.#charges.nextAt());
+    const at = earliest(due, this.#charges.nextAt(), this.#events.dueAt());
     await (at === null ? this.ctx.storage.deleteAlarm() : this.ctx.storage.setAlarm(at));
+  }
+
+  async #handOn(): Promise<void> {
+    await this.#events.handOn();
+    await this.#arm();
   }
 
   async #dropVolumes({ id, volumes = [] }: SnapshotRecord): Promise<void> {

@@ -1,4 +1,5 @@
 /** A snapshot as it is remembered, and as the API shows it. Pure. */
+import type { About, Draft } from "../events/draft.ts";
 import { iso, isoOrNull } from "../time.ts";
 import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { Shape } from "../../sdk/contract/host.ts";
@@ -81,6 +82,27 @@ export function dueAt(record: SnapshotRecord, now: number): number | null {
       return record.createdAt + FAILED_KEPT_MS;
     case "deleting":
       return now + DELETE_RETRY_MS;
+  }
+}
+
+/** What an event of it is about: the sandbox that it was taken of, and its own labels. */
+export function aboutOf({ id, source, labels }: SnapshotRecord): About {
+  return { subject: id, sandbox: { ...source, labels: { ...labels } } };
+}
+
+/** Which events a change is. */
+export function eventsOf(before: SnapshotRecord | null, after: SnapshotRecord): Draft[] {
+  if (!before || before.state === after.state) return [];
+  const { id: snapshotId, name, mode, storedBytes, error } = after;
+  switch (after.state) {
+    case "ready":
+      return [{ type: "snapshot.created", data: { snapshotId, name, labels: { ...after.labels }, mode, storedBytes } }];
+    case "failed":
+      return [{ type: "snapshot.failed", data: { snapshotId, name, message: error ?? "" } }];
+    case "deleting":
+      return before.state === "ready" ? [{ type: "snapshot.deleted", data: { snapshotId, name } }] : [];
+    case "capturing":
+      return [];
   }
 }
 

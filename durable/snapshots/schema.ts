@@ -1,5 +1,6 @@
 /** Tables of an account's snapshots. */
 import { chargesTables } from "../charges.ts";
+import { eventTables } from "../events/log.ts";
 import type { Migration } from "../migrations.ts";
 
 export const migrations: readonly Migration[] = [
@@ -27,4 +28,6 @@ export const migrations: readonly Migration[] = [
         FROM snapshots WHERE body ->> 'state' = 'ready';
     `,
   },
+  // It has no way to learn whether anybody listens: each event goes to the outbox.
+  { id: "0003-events", sql: `${eventTables} UPDATE event_listening SET since = 0;` },
 ];

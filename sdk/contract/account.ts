@@ -33,7 +33,7 @@ const LOWER = "abcdefghijklmnopqrstuvwxyz0123456789";
 export const Micros = z.int().min(0).max(1_000_000_000_000_000);
 const Time = z.iso.datetime();
 /** A text that people read: no control characters. */
-const Text = z
+export const Text = z
   .string()
   .min(1)
   .max(128)
@@ -218,7 +218,7 @@ export const AccountList = z.object({ data: z.array(z.object({ name: z.string(),
 /** Something that its owner should know before it happens. */
 export const Notice = z
   .object({
-    kind: z.enum(["retention_ends", "credit_low", "credit_gone", "key_expires"]),
+    kind: z.enum(["retention_ends", "credit_low", "credit_gone", "key_expires", "endpoint_disabled"]),
     message: z.string(),
     /** When it happens; null when it has. */
     at: Time.nullable(),

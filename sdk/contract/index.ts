@@ -1,6 +1,7 @@
 /** The public contract: every shape of the API. The edge <-> host shapes (`host.ts`, `ticket.ts`) stay inside. */
 export * from "./account.ts";
 export * from "./errors.ts";
+export * from "./event.ts";
 export * from "./guest.ts";
 export * from "./hook.ts";
 export * from "./labels.ts";

@@ -158,7 +158,8 @@ export function isVolumeCopyId(id: string): boolean {
   return AttachmentId.safeParse(id).success || BackupId.safeParse(id).success;
 }
 
-async function newId(prefix: string, what: string, account: string, key: string | null): Promise<string> {
+/** An id of 20 random characters; made under an Idempotency-Key the same one again. @param what keeps ids of different kinds apart */
+export async function newId(prefix: string, what: string, account: string, key: string | null): Promise<string> {
   const bytes =
     key === null
       ? crypto.getRandomValues(new Uint8Array(20))

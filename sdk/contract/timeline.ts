@@ -38,7 +38,7 @@ export const TimelineEntry = z
     generation: Generation,
     /** Milliseconds until the machine ran; null for what is no run, or not done. */
     tookMs: z.int().nullable(),
-    /** Of an end, its `stopReason`; of a failure, its error code. */
+    /** Of an end, its `stopReason`; of a boot, why its RAM was gone; of a failure, its error code. */
     reason: z.string().nullable(),
     /** Of a run; null where it was not asked for from outside, or is not known any more. */
     cause: Cause.nullable(),

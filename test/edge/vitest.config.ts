@@ -12,6 +12,8 @@ export default defineConfig({
           ROUSE_DOMAIN: "rouse.test",
           ROUSE_LOG: "off",
           ROUSE_TRIALS: "open",
+          // Receivers of the tests are on this machine.
+          ROUSE_EVENT_TARGETS: "any",
           ROUSE_TRIAL_CREDIT: "1000000",
           // Tests call as fast as they can; the limit has a test of its own.
           ROUSE_RATE_LIMIT: "100000:100000",

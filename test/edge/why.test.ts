@@ -46,7 +46,7 @@ it("says who had it wake, over evictions, and never a query", async () => {
   await ask("POST", `/v1/sandboxes/${id}:restart`, {});
   const all = await why(id);
   expect(brief(all)).toEqual([
-    ["booted", 4, null],
+    ["booted", 4, "requested"],
     ["stopped", 3, "requested"],
     ["woke", 3, null],
     ["paused", 2, "requested"],

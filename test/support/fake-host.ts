@@ -110,6 +110,12 @@ export class FakeHost {
   async #handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const url = new URL(req.url ?? "/", "http://fake");
     if (url.pathname.startsWith("/fake/")) return this.#steer(url, req, res);
+    if (url.pathname.startsWith("/out/")) {
+      // Somebody's server, which events are sent to.
+      const path = url.pathname + url.search;
+      const asked = { target: "out", path, body: await bytesOf(req) };
+      return this.#program(url.pathname.split("/")[2] ?? "").take(asked, req, res);
+    }
     if (url.pathname.startsWith("/m/")) {
       const id = decodeURIComponent(url.pathname.split("/")[2] ?? "");
       return this.#away.has(labelOfId(id) ?? "") ? void req.socket.destroy() : this.#data(url, req, res);

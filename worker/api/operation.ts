@@ -12,7 +12,8 @@ export type Work =
   | "preview"
   | "links"
   | "volumes"
-  | "hooks";
+  | "hooks"
+  | "events";
 
 export interface Operation {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";

@@ -44,6 +44,7 @@ import {
   Upload,
   WriteStdin,
 } from "../../sdk/contract/guest.ts";
+import { EventList, EventListQuery } from "../../sdk/contract/event.ts";
 import { AddHost, DrainHost, Host, NewHost } from "../../sdk/contract/host.ts";
 import {
   CreatePreview,
@@ -66,6 +67,7 @@ import {
 import { Why } from "../../sdk/contract/timeline.ts";
 import { Usage, UsageQuery } from "../../sdk/contract/usage.ts";
 import { copies } from "./copy-operations.ts";
+import { events } from "./event-operations.ts";
 import { hooks } from "./hook-operations.ts";
 import { links } from "./link-operations.ts";
 import type { Operation } from "./operation.ts";
@@ -207,6 +209,13 @@ const sandboxes: readonly Omit<Operation, "work">[] = [
     summary: "Read a sandbox, or wait for a state of it. Never wakes it.",
     query: GetQuery,
     answer: Sandbox,
+  },
+  {
+    method: "GET",
+    path: `${ID}/events`,
+    summary: "Its events after a sequence number, the oldest first; with waitSeconds, wait for the next one.",
+    query: EventListQuery,
+    answer: EventList,
   },
   {
     method: "GET",
@@ -449,6 +458,7 @@ export const operations: readonly Operation[] = [
   ...copies.map((one) => ({ ...one, work: "copies" as const })),
   ...previews.map((one) => ({ ...one, work: "preview" as const })),
   ...hooks.map((one) => ({ ...one, work: "hooks" as const })),
+  ...events.map((one) => ({ ...one, work: "events" as const })),
   ...links.map((one) => ({ ...one, work: "links" as const })),
   ...volumes.map((one) => ({ ...one, work: "volumes" as const })),
   ...guest.map((one) => ({ query: NoQuery, ...one, work: "guest" as const })),

@@ -20,6 +20,9 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
     case "links":
     case "volumes":
       return method === "GET" ? "read" : "use_sandboxes";
+    case "events":
+      // Whoever makes an endpoint has what happens in the whole account sent away.
+      return method === "GET" ? "read" : "administer";
     case "keys":
       return method === "GET" ? "read" : "administer";
     case "operator":

@@ -1,5 +1,6 @@
 /** The account that the key belongs to: who, what it used, what is about to happen. */
 import { accountObject } from "../../durable/account/api.ts";
+import { outboxObject } from "../../durable/outbox/api.ts";
 import type { Me, MemberRole } from "../../sdk/contract/account.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { UsageQuery, usageCsv } from "../../sdk/contract/usage.ts";
@@ -20,8 +21,11 @@ export async function accountRoute({ env, operation, caller, url }: Context): Pr
       if (!account) throw new RouseFailure("not_found", "There is no such account.");
       return Response.json(account);
     }
-    case "/v1/notices":
-      return Response.json({ data: await object.notices() });
+    case "/v1/notices": {
+      const outbox = outboxObject(env.OUTBOX, caller.account);
+      const [notices, ofEndpoints] = await Promise.all([object.notices(), outbox.notices()]);
+      return Response.json({ data: [...ofEndpoints, ...notices] });
+    }
     default: {
       const query = readQuery(UsageQuery, url.searchParams);
       const usage = await object.usage(query);

@@ -2,6 +2,7 @@
 import { accountObject } from "../../durable/account/api.ts";
 import { sandboxObject } from "../../durable/sandbox/api.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
+import { eventLimits, EventListQuery } from "../../sdk/contract/event.ts";
 import { labelFor, labelForKey, randomLabel } from "../../sdk/contract/names.ts";
 import {
   CreateSandbox,
@@ -27,7 +28,8 @@ const WAIT_MS = 60_000;
 export async function sandboxRoute(context: Context): Promise<Response> {
   const { method, path } = context.operation;
   if (path === "/v1/sandboxes") return method === "POST" ? create(context) : list(context);
-  if (method === "GET") return path.endsWith(":why") ? why(context) : read(context);
+  if (method === "GET")
+    return path.endsWith(":why") ? why(context) : path.endsWith("/events") ? events(context) : read(context);
   return change(context);
 }
 
@@ -92,6 +94,17 @@ async function why({ env, caller, operation, url, params, note }: Context): Prom
   const { id: known, ...facts } = okOrThrow(await sandboxObject(env.SANDBOX, caller.account, label).why({ id })).why;
   const chargedMicros = await accountObject(env.ACCOUNT, caller.account).chargedMicros(known);
   return Response.json({ ...facts, chargedMicros });
+}
+
+async function events({ env, caller, url, params, note }: Context): Promise<Response> {
+  const { label, id } = await referenceOf(params[0] ?? "");
+  note.sandbox = label;
+  const { after = 0, limit = eventLimits.eventsListMax, waitSeconds = 0 } = readQuery(EventListQuery, url.searchParams);
+  await mustSee(env, caller, label, id);
+  const object = sandboxObject(env.SANDBOX, caller.account, label);
+  const found = okOrThrow(await object.events({ id }, after, limit + 1, waitSeconds * 1000)).events;
+  const data = found.slice(0, limit);
+  return Response.json({ data, nextAfter: data.at(-1)?.sequence ?? after, hasMore: found.length > limit });
 }
 
 async function change(context: Context): Promise<Response> {
