@@ -23,6 +23,7 @@ import { login } from "./routes/login.ts";
 import { operatorRoute } from "./routes/operator.ts";
 import { previewRoute } from "./routes/previews.ts";
 import { sandboxRoute } from "./routes/sandboxes.ts";
+import { socketRoute } from "./routes/sockets.ts";
 import { volumeRoute } from "./routes/volumes.ts";
 
 interface AppEnv {
@@ -81,6 +82,8 @@ function run(context: Context): Promise<Response> {
       return eventRoute(context);
     case "links":
       return linkRoute(context);
+    case "sockets":
+      return socketRoute(context);
     case "volumes":
       return volumeRoute(context);
     case "account":

@@ -9,6 +9,7 @@ export { InboxObject } from "../durable/inbox/object.ts";
 export { LoginObject } from "../durable/login/object.ts";
 export { OutboxObject } from "../durable/outbox/object.ts";
 export { HostBoard } from "../durable/hosts/board.ts";
+export { SocketsObject } from "../durable/sockets/object.ts";
 export { SnapshotsObject } from "../durable/snapshots/object.ts";
 export { SandboxObject } from "../durable/sandbox/object.ts";
 export { VaultObject } from "../durable/vault/object.ts";

@@ -150,7 +150,7 @@ export class HeldSocket {
       return null;
     }
     this.#head = null;
-    this.#isOpen = /^HTTP\/1\.1 101 /.test(head.subarray(0, 16).toString("latin1")) && end !== -1;
+    this.#isOpen = head.subarray(0, 16).toString("latin1").startsWith("HTTP/1.1 101 ") && end !== -1;
     if (!this.#isOpen) return head;
     this.#client.write(Buffer.concat([head.subarray(0, end), Buffer.from(`\r\n${hostHeaders.socketWord}: 1\r\n\r\n`)]));
     return head.subarray(end + 4);

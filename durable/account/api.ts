@@ -81,9 +81,18 @@ export interface Once {
   readonly fingerprint: string;
 }
 
+/** Who may hold connections that a key let in. */
+export interface Reach {
+  readonly hostIds: readonly string[];
+  /** Sandboxes that hold sockets of it. */
+  readonly labels: readonly string[];
+}
+
 export interface AccountApi {
   /** What the key opens whose hash (SHA-256, hex) it is; null when it is none of this account, or is over. */
   verifyKey(hash: string): Promise<KeyVerdict | null>;
+  /** A sandbox is about to hold a socket of a key: whether that is good. Who ends the key learns of the sandbox. */
+  holdsSockets(keyId: string, label: string): Promise<boolean>;
   /**
    * `governed`: each run must be asked for with `admitRun`. `listensSince`: events from then on are wanted by the
    * account's outbox, Unix milliseconds; null: none are.
@@ -112,16 +121,14 @@ export interface AccountApi {
   /** @param maker the key that makes it; null for the operator, who may give what there is */
   createKey(input: CreateKey, maker: string | null, once: Once): Promise<Result<{ readonly key: NewKey }>>;
   listKeys(): Promise<Key[]>;
-  /** Ends the key everywhere. `hostIds`: hosts that may still hold connections of it. */
-  revokeKey(id: string): Promise<Result<{ readonly key: Key; readonly hostIds: readonly string[] }>>;
+  /** Ends the key everywhere. `reach`: who may still hold connections of it. */
+  revokeKey(id: string): Promise<Result<{ readonly key: Key; readonly reach: Reach }>>;
   createMember(input: CreateMember, once: Once): Promise<Result<{ readonly member: Member }>>;
   listMembers(): Promise<Member[]>;
   /** Ends the member's keys with it. */
   removeMember(
     id: string,
-  ): Promise<
-    Result<{ readonly member: Member; readonly keyIds: readonly string[]; readonly hostIds: readonly string[] }>
-  >;
+  ): Promise<Result<{ readonly member: Member; readonly keyIds: readonly string[]; readonly reach: Reach }>>;
   notices(): Promise<Notice[]>;
 
   // Of the operator's account alone: what there is in the installation.

@@ -44,6 +44,7 @@ export class Keyring {
       `DELETE FROM keys WHERE COALESCE(json_extract(body, '$.revokedAt'), json_extract(body, '$.expiresAt')) < ?`,
       now - ENDED_KEPT_MS,
     );
+    this.#sql.exec("DELETE FROM socket_holders WHERE key_id NOT IN (SELECT id FROM keys)");
   }
 
   /** The key given at installation takes the place of the one given before. */
@@ -69,6 +70,19 @@ export class Keyring {
 
   removeMember(id: string): void {
     this.#sql.exec("UPDATE members SET body = json_set(body, '$.removed', 1) WHERE id = ?", id);
+  }
+
+  /** A sandbox holds sockets of a key. */
+  addHolder(keyId: string, label: string): void {
+    this.#sql.exec("INSERT OR IGNORE INTO socket_holders (key_id, label) VALUES (?, ?)", keyId, label);
+  }
+
+  /** Sandboxes that hold sockets of the keys; they stay noted, so that a call that is repeated finds them again. */
+  holdersOf(keyIds: readonly string[]): string[] {
+    const found = keyIds.flatMap((id) =>
+      this.#sql.exec<{ label: string }>("SELECT label FROM socket_holders WHERE key_id = ?", id).toArray(),
+    );
+    return [...new Set(found.map(({ label }) => label))];
   }
 
   #write(key: StoredKey, origin: "bootstrap" | "made"): void {

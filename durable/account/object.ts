@@ -25,7 +25,7 @@ import { hmacHex, sha256Hex } from "../hash.ts";
 import { refuse, type Result } from "../result.ts";
 import { sandboxObject } from "../sandbox/api.ts";
 import { snapshotsObject } from "../snapshots/api.ts";
-import type { AccountApi, KeyVerdict, Once, RunAsk, KeptReport, Summary } from "./api.ts";
+import type { AccountApi, KeyVerdict, Once, Reach, RunAsk, KeptReport, Summary } from "./api.ts";
 import { fromCursor, toCursor } from "./cursor.ts";
 import { isPrepaid, microsOf, UNPAID_KEPT_MS } from "./funds.ts";
 import { excess, isLive, toKey, type StoredKey } from "./key.ts";
@@ -248,14 +248,22 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     return store.keyring.all().map((key) => toKey(key, store.purse.spentOn(day, key.id)));
   }
 
-  async revokeKey(id: string): Promise<Result<{ key: Key; hostIds: string[] }>> {
+  async holdsSockets(keyId: string, label: string): Promise<boolean> {
+    const { keyring } = this.#open();
+    const key = keyring.get(keyId);
+    if (!key || !isLive(key, Date.now())) return false;
+    keyring.addHolder(keyId, label);
+    return true;
+  }
+
+  async revokeKey(id: string): Promise<Result<{ key: Key; reach: Reach }>> {
     const store = this.#open();
     const key = store.keyring.get(id);
     if (!key) return refuse("not_found", `There is no key ${JSON.stringify(id)}.`);
     const now = Date.now();
     const revoked = { ...key, revokedAt: key.revokedAt ?? now };
     store.keyring.save(revoked, now);
-    return { ok: true, key: toKey(revoked, store.purse.spentOn(dayOf(now), id)), hostIds: store.runs.hostIds() };
+    return { ok: true, key: toKey(revoked, store.purse.spentOn(dayOf(now), id)), reach: reachOf(store, [id]) };
   }
 
   async createMember(input: CreateMember, once: Once): Promise<Result<{ member: Member }>> {
@@ -276,7 +284,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     return this.#open().keyring.members();
   }
 
-  async removeMember(id: string): Promise<Result<{ member: Member; keyIds: string[]; hostIds: string[] }>> {
+  async removeMember(id: string): Promise<Result<{ member: Member; keyIds: string[]; reach: Reach }>> {
     const store = this.#open();
     const all = [...store.keyring.members(), ...store.keyring.members(true)];
     const found = all.find((one) => one.id === id);
@@ -288,7 +296,8 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
       for (const key of keys) store.keyring.save({ ...key, revokedAt: now }, now);
       store.keyring.removeMember(id);
     });
-    return { ok: true, member, keyIds: keys.map((key) => key.id), hostIds: store.runs.hostIds() };
+    const keyIds = keys.map((key) => key.id);
+    return { ok: true, member, keyIds, reach: reachOf(store, keyIds) };
   }
 
   async notices(): Promise<Notice[]> {
@@ -448,6 +457,10 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     const { keyring } = this.#open();
     if (!keyring.byHash(hash)) keyring.saveBootstrap({ ...plainKey(key, hash, Date.now()), name: "installation" });
   }
+}
+
+function reachOf({ runs, keyring }: AccountStore, keyIds: readonly string[]): Reach {
+  return { hostIds: runs.hostIds(), labels: keyring.holdersOf(keyIds) };
 }
 
 /** Stands for the key in a stored answer. */

@@ -142,6 +142,10 @@ export const migrations: readonly Migration[] = [
     `,
   },
   {
+    id: "0006-sockets",
+    sql: "CREATE TABLE socket_holders (key_id TEXT NOT NULL, label TEXT NOT NULL, PRIMARY KEY (key_id, label)) STRICT;",
+  },
+  {
     id: "0007-events",
     // listeners.since: since when the outbox has somebody to send events to; null for nobody.
     // told_notices: what holds now, and was told as an event when it began.

@@ -2,12 +2,19 @@
  * Delivering what waits: one event of a hook at a time, in the order of arrival, each until the program took it. Other
  * hooks go on meanwhile. What a try does is stored before and after, so that one that breaks off is made again.
  */
-import { isErrorCode, type ErrorCode, type Failure } from "../../sdk/contract/error-codes.ts";
+import type { Failure } from "../../sdk/contract/error-codes.ts";
 import { hookLimits } from "../../sdk/contract/hook.ts";
 import { CAUSE_REQUEST_MAX, type Cause } from "../../sdk/contract/timeline.ts";
 import { sandboxObject, type RouteGrant } from "../sandbox/api.ts";
 import { signedHeaders } from "../standard-webhooks.ts";
-import { readMisdirected, sendToMachine, type MachineRequest } from "../sandbox/request.ts";
+import {
+  ERROR_MAX,
+  hostFault,
+  readMisdirected,
+  readUpTo,
+  sendToMachine,
+  type MachineRequest,
+} from "../sandbox/request.ts";
 import type { Bodies } from "./bodies.ts";
 import type { Hooks } from "./hooks.ts";
 import { DAY_MS, ended, REQUESTS, withStep, type EventRecord, type HookRecord, type Step } from "./record.ts";
@@ -24,8 +31,6 @@ const SETTLING_MS = 60_000;
 const ANSWER_KEPT_MS = DAY_MS;
 /** Bodies above this are carried one at a time, bytes: each is in memory several times. */
 const LARGE_MIN = 1_048_576;
-/** A host's error is no longer than this, bytes. */
-const ERROR_MAX = 16_384;
 /** Headers of a program's answer that are not for who asks for it later. */
 const ANSWER_DROPPED = new Set(["connection", "keep-alive", "set-cookie", "transfer-encoding", "content-length"]);
 
@@ -238,51 +243,4 @@ function causeOf(event: EventRecord, hook: HookRecord | null): Cause {
 
 function failed({ code, retryAfterMs }: Failure, settling = false): Outcome {
   return { status: null, reason: code, retryAfterMs, settling };
-}
-
-/** What a host, not the program, may answer on the way to a port. */
-const HOST_FAULTS: ReadonlySet<ErrorCode> = new Set([
-  "port_not_listening",
-  "upstream_closed",
-  "guest_busy",
-  "guest_failed",
-  "host_unavailable",
-  "sandbox_waking",
-]);
-
-function hostFault(bytes: Bytes): Failure | null {
-  if (bytes.length > ERROR_MAX) return null;
-  try {
-    const parsed = JSON.parse(new TextDecoder().decode(bytes)) as {
-      error?: { code?: unknown; retryAfterMs?: unknown };
-    };
-    const { code, retryAfterMs } = parsed.error ?? {};
-    if (typeof code !== "string" || !isErrorCode(code) || !HOST_FAULTS.has(code)) return null;
-    return { code, message: "", ...(typeof retryAfterMs === "number" ? { retryAfterMs } : {}) };
-  } catch {
-    return null;
-  }
-}
-
-/** The body, or null when it is longer; the rest is not read. */
-async function readUpTo(response: Response, most: number): Promise<Bytes | null> {
-  if (!response.body) return new Uint8Array();
-  if (most === 0) {
-    await response.body.cancel();
-    return null;
-  }
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of response.body as ReadableStream<Uint8Array>) {
-    length += chunk.byteLength;
-    if (length > most) return null;
-    chunks.push(chunk);
-  }
-  const bytes = new Uint8Array(length);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.byteLength;
-  }
-  return bytes;
 }

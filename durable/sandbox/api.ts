@@ -12,6 +12,7 @@ import type {
   Snapshot,
 } from "../../sdk/contract/snapshot.ts";
 import type { RouseEvent } from "../../sdk/contract/event.ts";
+import type { SocketRule } from "../../sdk/contract/socket.ts";
 import type { CreateLink, Link } from "../../sdk/contract/link.ts";
 import type { Cause, Why } from "../../sdk/contract/timeline.ts";
 import type { RuleSubject, WakeRule } from "../../sdk/contract/wake-rule.ts";
@@ -60,6 +61,8 @@ export interface RouteFacts {
   /** Ports opened by a preview. */
   readonly ports: Readonly<Record<number, { readonly visibility: Access; readonly version: number }>>;
   readonly rules: readonly WakeRule[];
+  /** WebSockets that are held. */
+  readonly sockets: readonly SocketRule[];
   /** Share links that are live. */
   readonly links: Readonly<Record<string, LinkFacts>>;
 }
@@ -90,6 +93,8 @@ export interface RouteAsk extends Ask {
   readonly cause: Cause | null;
   /** A request that the sandbox's rules may keep from waking it; null for one that they are not about. */
   readonly subject: RuleSubject | null;
+  /** The asker holds sockets, and is to be told of changes, or holds none any more; undefined for another asker. */
+  readonly holdsSockets?: boolean;
 }
 
 export type SandboxAnswer = Result<{ readonly sandbox: Sandbox }>;

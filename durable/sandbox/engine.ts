@@ -20,7 +20,7 @@ import { Hosting } from "./hosting.ts";
 import { heldUntil, idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
 import { hasStep, isLive, isTransitional, reduce, STEP_CHECK_MS, timersOf, type Outcome } from "./lifecycle.ts";
-import { identityOf, toSandbox, type SandboxRecord } from "./record.ts";
+import { concernsSockets, identityOf, toSandbox, type SandboxRecord } from "./record.ts";
 import { unreachable } from "./step.ts";
 import { SandboxStore } from "./store.ts";
 import { Timeline } from "./timeline.ts";
@@ -166,6 +166,14 @@ export class Engine {
     this.timers.arm();
   }
 
+  /** Other people may come in now: sockets that are held of those who may not end before this resolves, if it can be. */
+  async tellSockets(): Promise<void> {
+    const record = this.record();
+    if (!record?.holdsSockets) return;
+    this.#errands.add({ kind: "sockets", sandboxId: record.id }, Date.now());
+    await this.runErrands("sockets");
+  }
+
   /** Tell others what they are to know, of one kind unless that is null. */
   async runErrands(kind: Errand["kind"] | null): Promise<void> {
     await this.#errands.run(this.identity().account, kind, Date.now());
@@ -206,11 +214,13 @@ export class Engine {
     const letGo = given.volumes.filter((one) => !record.volumes.includes(one));
     const { generation } = life;
     const isGone = isGoneForGood(record) && !isGoneForGood(this.record());
+    const tellsSockets = concernsSockets(this.record(), given);
     const errands: readonly Errand[] = [
       ...released.map(({ vault, manifest }) => ({ kind: "release", vault, owner: id, manifest }) as const),
       ...letGo.map(({ attachment }) => ({ kind: "detach", attachment, sandboxId: id, generation, settled }) as const),
       ...detached,
       ...(isGone ? [{ kind: "inbox", sandboxId: id } as const] : []),
+      ...(tellsSockets ? [{ kind: "sockets", sandboxId: id } as const] : []),
     ];
     store.transaction(() => {
       for (const errand of errands) this.#errands.add(errand, Date.now());
@@ -230,6 +240,7 @@ export class Engine {
     });
     this.timers.arm();
     for (const watcher of [...this.#watchers]) watcher(record);
+    if (tellsSockets) this.background(this.runErrands("sockets"));
     // A pause or wake is over in a moment; telling of its beginning would only slow it down.
     const { state } = record.life;
     if (state !== "pausing" && state !== "resuming") this.background(this.pushIndex());

@@ -3,6 +3,7 @@ import { labelOfId } from "../../sdk/contract/names.ts";
 import { backoffMs } from "../backoff.ts";
 import { readBoard } from "../hosts/board-facade.ts";
 import { inboxObject } from "../inbox/api.ts";
+import { socketsObject } from "../sockets/api.ts";
 import { vaultObject } from "../vault/api.ts";
 import { volumesObject } from "../volumes/api.ts";
 import { sandboxObject, type EventNote } from "./api.ts";
@@ -55,13 +56,20 @@ export interface Note {
   readonly note: EventNote & { readonly key: string };
 }
 
-export type Errand = Release | Detach | Purge | CloseInbox | Note;
+/** Whoever holds its sockets: it runs, is deleted, or lets other people in. */
+export interface TellSockets {
+  readonly kind: "sockets";
+  readonly sandboxId: string;
+}
+
+export type Errand = Release | Detach | Purge | TellSockets | CloseInbox | Note;
 
 const FIRST_TRY_MS: Record<Errand["kind"], number> = {
   release: 1000,
   detach: 1000,
   purge: 5000,
   inbox: 1000,
+  sockets: 1000,
   note: 1000,
 };
 /** A host that was away for longer comes back as another, milliseconds. */
@@ -161,6 +169,11 @@ export class Errands {
         await sandboxObject(this.#env.SANDBOX, account, labelOfId(sandboxId) ?? "").note(sandboxId, note);
         return true;
       }
+      case "sockets": {
+        const { sandboxId } = errand;
+        await socketsObject(this.#env.SOCKETS, account, labelOfId(sandboxId) ?? "").changed(sandboxId);
+        return true;
+      }
       case "purge": {
         const { id, generation, host, since } = errand;
         const { hosts } = await readBoard(this.#env);
@@ -187,6 +200,8 @@ function keyOf(errand: Errand): string {
       return `inbox ${errand.sandboxId}`;
     case "note":
       return `note ${errand.sandboxId} ${errand.note.key}`;
+    case "sockets":
+      return `sockets ${errand.sandboxId}`;
     case "purge":
       return `purge ${errand.id} ${errand.host.id}`;
   }

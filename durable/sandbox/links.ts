@@ -81,7 +81,7 @@ export class Links {
     this.#sql.exec("UPDATE links SET revoked_at = COALESCE(revoked_at, ?) WHERE id = ?", now, id);
     const [row] = this.#rows("WHERE id = ?", id);
     if (!row) return notFound;
-    await this.#engine.hosting.endConnections(record, [id]);
+    await Promise.all([this.#engine.hosting.endConnections(record, [id]), this.#engine.tellSockets()]);
     return { ok: true, link: this.#shown(record, row, now) };
   }
 

@@ -83,6 +83,7 @@ export class Previews {
       store.removePreview(port);
       this.#engine.save({ ...record, access: port === defaults.port ? "private" : record.access });
     });
+    await this.#engine.tellSockets();
     return { ok: true, id: row.id, sandboxId: record.id };
   }
 
@@ -96,6 +97,7 @@ export class Previews {
       store.savePreview(row);
       this.#engine.save(record);
     });
+    await this.#engine.tellSockets();
     return { ok: true, preview: await this.#show(record, row, terms) };
   }
 

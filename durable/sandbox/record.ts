@@ -17,6 +17,7 @@ import type { HostAddress } from "./host-client.ts";
 import type { Origin } from "../snapshots/record.ts";
 import { archiveFrom, durabilityOf, newArchive, type Archive } from "./archive.ts";
 import type { HeldVolume } from "./held-volume.ts";
+import type { SocketRule } from "../../sdk/contract/socket.ts";
 import type { WakeRule } from "../../sdk/contract/wake-rule.ts";
 import { activeHolds, type Holds } from "./holds.ts";
 import { newLease } from "./lease.ts";
@@ -64,6 +65,10 @@ export interface SandboxRecord {
   readonly wakeRules: readonly WakeRule[];
   /** By requests and webhooks; null for no limit. */
   readonly maxWakesPerHour: number | null;
+  /** Which WebSockets are held while it sleeps. */
+  readonly sockets: readonly SocketRule[];
+  /** Some are held now: whoever holds them is told when it runs, and when other people may come in. */
+  readonly holdsSockets: boolean;
   /** Settings that the running machine's host was not told yet. */
   readonly configurePending: boolean;
   readonly life: Life;
@@ -125,6 +130,8 @@ export function newRecord(
     volumes: [],
     wakeRules: input.wakeRules ?? [],
     maxWakesPerHour: input.maxWakesPerHour ?? null,
+    sockets: input.sockets ?? [],
+    holdsSockets: false,
     configurePending: false,
     life: newLife(
       terms.retentionDays,
@@ -181,6 +188,7 @@ export function updated(record: SandboxRecord, input: UpdateSandbox): SandboxRec
     keepPauses: input.keepPauses ?? record.keepPauses,
     wakeRules: input.wakeRules ?? record.wakeRules,
     maxWakesPerHour: input.maxWakesPerHour === undefined ? record.maxWakesPerHour : input.maxWakesPerHour,
+    sockets: input.sockets ?? record.sockets,
     maxTotalCostMicros: input.maxTotalCostMicros === undefined ? record.maxTotalCostMicros : input.maxTotalCostMicros,
     configurePending: record.configurePending || (told && isLive(record.life.state)),
   };
@@ -220,6 +228,7 @@ export function toSandbox(record: SandboxRecord, urls: UrlParts): Sandbox {
     }),
     wakeRules: [...record.wakeRules],
     maxWakesPerHour: record.maxWakesPerHour,
+    sockets: [...record.sockets],
     access: record.access,
     url: namedUrl(urls, record, defaults.port),
     retentionDays: life.retentionDays,
@@ -258,6 +267,14 @@ export function toDeleted(record: SandboxRecord): DeletedSandbox {
     endedAt: iso(endedAt),
     undeleteUntil: record.life.undeleteTo === null ? null : isoOrNull(record.life.nextTryAt),
   };
+}
+
+/** Whether a change is to be told to whoever holds the sandbox's sockets. */
+export function concernsSockets(before: SandboxRecord | null, now: SandboxRecord): boolean {
+  if (before?.id !== now.id || !before.holdsSockets) return false;
+  if (before.access !== now.access || before.accessVersion !== now.accessVersion) return true;
+  const { state } = now.life;
+  return state !== before.life.state && (state === "running" || state === "deleted");
 }
 
 /** What an object's name says of it. */

@@ -1,10 +1,14 @@
-/** One request to a machine: what the edge does for clients, and an inbox for what waits in it. */
+/** One request to a machine: what the edge does for clients, and an inbox or a held socket for what waits in it. */
+import { isErrorCode, type ErrorCode, type Failure } from "../../sdk/contract/error-codes.ts";
 import { hostHeaders } from "../../sdk/contract/host.ts";
 import { readBoard, type Board } from "../hosts/board-facade.ts";
 import type { RouteGrant } from "./api.ts";
 
 /** A request that waits for its answer looks after its host so often, milliseconds. */
 const HOST_LOOK_MS = 10_000;
+
+/** A host's error is no longer than this, bytes. */
+export const ERROR_MAX = 16_384;
 
 export interface MachineRequest {
   readonly method: string;
@@ -46,6 +50,55 @@ export async function readMisdirected(response: Response): Promise<Response | nu
     // Not the host's: its errors are JSON.
   }
   return new Response(text, { status: 421, headers: response.headers });
+}
+
+/** What a host, not the program, may answer on the way to a port. */
+const HOST_FAULTS: ReadonlySet<ErrorCode> = new Set([
+  "port_not_listening",
+  "upstream_closed",
+  "guest_busy",
+  "guest_failed",
+  "host_unavailable",
+  "sandbox_waking",
+  "unauthorized",
+]);
+
+/** The failure that a host answered in the program's place; null for what is the program's own answer. */
+export function hostFault(bytes: Uint8Array): Failure | null {
+  if (bytes.length > ERROR_MAX) return null;
+  try {
+    const parsed = JSON.parse(new TextDecoder().decode(bytes)) as {
+      error?: { code?: unknown; retryAfterMs?: unknown };
+    };
+    const { code, retryAfterMs } = parsed.error ?? {};
+    if (typeof code !== "string" || !isErrorCode(code) || !HOST_FAULTS.has(code)) return null;
+    return { code, message: "", ...(typeof retryAfterMs === "number" ? { retryAfterMs } : {}) };
+  } catch {
+    return null;
+  }
+}
+
+/** The body, or null when it is longer; the rest is not read. */
+export async function readUpTo(response: Response, most: number): Promise<Uint8Array<ArrayBuffer> | null> {
+  if (!response.body) return new Uint8Array();
+  if (most === 0) {
+    await response.body.cancel();
+    return null;
+  }
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of response.body as ReadableStream<Uint8Array>) {
+    length += chunk.byteLength;
+    if (length > most) return null;
+    chunks.push(chunk);
+  }
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.byteLength;
+  }
+  return bytes;
 }
 
 let latest: { readonly at: number; readonly board: Board } | undefined;

@@ -40,6 +40,8 @@ export class Routing {
     const found = find(ask.id);
     if (!found.ok) return found;
     const { id } = found.record;
+    const { holdsSockets = found.record.holdsSockets } = ask;
+    if (holdsSockets !== found.record.holdsSockets) found.store.saveRecord({ ...found.record, holdsSockets });
     const endsAt = Date.now() + ask.waitMs;
     let verify = ask.verify;
     let woken = false;
@@ -91,7 +93,7 @@ export class Routing {
   /** Why requests may not wake the sandbox again now. */
   #capped({ maxWakesPerHour, life }: SandboxRecord, { cause }: RouteAsk): Failure | null {
     if (maxWakesPerHour === null || life.state === "resuming" || life.state === "starting") return null;
-    if (cause === null || cause.kind === "api") return null;
+    if (cause === null || cause.kind === "api" || cause.kind === "schedule") return null;
     const now = Date.now();
     const woken = this.#engine.timeline.wokenSince(now - HOUR_MS, maxWakesPerHour);
     const oldest = woken.at(-1);
@@ -116,6 +118,7 @@ export class Routing {
       access: record.access,
       ports: Object.fromEntries(ports),
       rules: record.wakeRules,
+      sockets: record.sockets,
       links: this.#links.facts(Date.now()),
     };
   }

@@ -6,6 +6,7 @@ import type { DiffStates, Heartbeat } from "../../sdk/contract/host.ts";
 import type { Sandbox } from "../../sdk/contract/sandbox.ts";
 import type { FakeState, Plan } from "../support/fake-host.ts";
 import type { Taken, Turn } from "../support/fake-program.ts";
+import type { SocketOrders, SocketSeen } from "../support/fake-sockets.ts";
 import { FIRST_EPOCH, hostKey } from "../../sdk/contract/host-secrets.ts";
 import { roots, secrets } from "./secrets.ts";
 
@@ -167,6 +168,14 @@ export const fake = {
   /** What reached the program below `/in`. */
   async taken(label: string): Promise<Taken[]> {
     return (await fetch(`${hostUrl}/fake/taken?label=${label}`)).json<Taken[]>();
+  },
+  /** What the programs that speak WebSocket do from now on, or at once. */
+  async orders(label: string, orders: SocketOrders): Promise<void> {
+    await fetch(`${hostUrl}/fake/sockets?label=${label}`, { method: "POST", body: JSON.stringify(orders) });
+  },
+  /** Connections that reached them, the oldest first. */
+  async sockets(label: string): Promise<SocketSeen[]> {
+    return (await fetch(`${hostUrl}/fake/sockets?label=${label}`)).json<SocketSeen[]>();
   },
   async settings(id: string): Promise<{ env: Record<string, string>; idlePauseSeconds: number } | undefined> {
     const label = id.split("~")[0] ?? "";

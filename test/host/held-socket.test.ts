@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
 import { hostServer } from "../../backend-pool/http/server.ts";
 import { Machines } from "../../backend-pool/machine/machines.ts";
@@ -89,7 +89,7 @@ class Edge {
     const ticket = await sign(await signingKey(SECRET, "ticket"), { m: id, g: 1, e: Date.now() + 60_000 });
     const edge = new Edge({ [hostHeaders.ticket]: ticket, [hostHeaders.socketWord]: WORD, ...more });
     await once(edge.socket, "open");
-    await expect.poll(() => accepted.length).toBeGreaterThan(0);
+    await vi.waitUntil(() => accepted.length > 0);
     return edge;
   }
 }

@@ -251,6 +251,8 @@ export class Objects {
       volumes: [],
       wakeRules: [],
       maxWakesPerHour: null,
+      sockets: [],
+      holdsSockets: false,
       host: id === undefined ? null : { id, url: `https://${id}` },
       life,
     } as unknown as SandboxRecord;

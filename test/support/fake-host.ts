@@ -4,10 +4,8 @@
  */
 import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
-import type { WebSocket as Socket, WebSocketServer as SocketServer } from "ws";
 import type { SavedState } from "../../sdk/contract/archive.ts";
 import { errorBody, RouseFailure, statusOf, type ErrorCode } from "../../sdk/contract/error-codes.ts";
 import {
@@ -28,9 +26,7 @@ import { controlSecret, ticketSecret } from "../../sdk/contract/host-secrets.ts"
 import { labelOfId } from "../../sdk/contract/names.ts";
 import { signingKey, Ticket, verify, type SigningKey } from "../../sdk/contract/ticket.ts";
 import { FakeProgram, type Turn } from "./fake-program.ts";
-
-// Resolved as for workerd, "ws" would be a stub.
-const { WebSocketServer } = createRequire(import.meta.url)("ws") as { WebSocketServer: typeof SocketServer };
+import { FakeSockets, type SocketOrders } from "./fake-sockets.ts";
 
 /** What the next call of an action does instead of succeeding at once. */
 export interface Plan {
@@ -64,7 +60,7 @@ export class FakeHost {
   /** Of all hosts that it stands for. */
   readonly #secrets: Promise<ReadonlySet<string>>;
   readonly #keys: Promise<SigningKey[]>;
-  readonly #sockets = new WebSocketServer({ noServer: true });
+  readonly #sockets = new FakeSockets();
   readonly #machines = new Map<string, Held>();
   readonly #logs = new Map<string, string[]>();
   readonly #requests = new Map<string, number>();
@@ -151,9 +147,11 @@ export class FakeHost {
       case "/fake/crash":
         for (const one of held)
           one.machine = { ...one.machine, state: "stopped", memory: "none", endReason: "vm_crashed" };
+        for (const { machine } of held) this.#sockets.cut(machine.id);
         break;
       case "/fake/sleep":
         for (const one of held) one.machine = { ...one.machine, state: "paused", memory: "saved", depth: "local" };
+        for (const { machine } of held) this.#sockets.cut(machine.id);
         break;
       case "/fake/use":
         for (const one of held) one.used = true;
@@ -168,6 +166,10 @@ export class FakeHost {
         for (const turn of JSON.parse((await bytesOf(req)).toString()) as Turn[]) this.#program(label).plan(turn);
         break;
       }
+      case "/fake/sockets":
+        if (req.method === "POST")
+          this.#sockets.order(label, JSON.parse((await bytesOf(req)).toString()) as SocketOrders);
+        return json(res, 200, this.#sockets.of(label));
       case "/fake/taken":
         return json(res, 200, this.#program(label).taken);
       case "/fake/env":
@@ -248,6 +250,7 @@ export class FakeHost {
     if (action === "create") return this.#create(id, CreateMachine.parse(body), held);
     if (action === "destroy") {
       this.#machines.delete(id);
+      this.#sockets.cut(id);
       return { id, deleted: true };
     }
     if (!held) throw new RouseFailure("not_found", "no such machine");
@@ -288,9 +291,11 @@ export class FakeHost {
         if (machine.state !== "running") throw conflict();
         if (PauseMachine.parse(body).onlyIfIdle && held.used) throw new RouseFailure("conflict", "used since");
         held.machine = { ...machine, state: "paused", memory: "saved", depth: "resident" };
+        this.#sockets.cut(id);
         break;
       case "stop":
         held.machine = { ...machine, state: "stopped", memory: "none", endReason: null };
+        this.#sockets.cut(id);
         break;
       case "configure": {
         if (machine.state !== "running") throw conflict();
@@ -405,8 +410,10 @@ export class FakeHost {
   }
 
   async #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const url = new URL(req.url ?? "/", "http://fake");
+    let lease;
     try {
-      await this.#lease(new URL(req.url ?? "/", "http://fake"), req);
+      lease = await this.#lease(url, req);
     } catch (fault) {
       const failure = failureOf(fault);
       const text = JSON.stringify(errorBody(failure));
@@ -415,12 +422,10 @@ export class FakeHost {
       );
       return;
     }
-    this.#sockets.handleUpgrade(req, socket, head, (ws: Socket) => {
-      ws.on("message", (data, isBinary) => {
-        if (!isBinary && String(data) === "close") ws.close(4001, "bye");
-        else ws.send(data, { binary: isBinary });
-      });
-    });
+    const { held, target, path } = lease;
+    const { id } = held.machine;
+    if (this.#away.has(labelOfId(id) ?? "")) return void socket.destroy();
+    this.#sockets.upgrade(labelOfId(id) ?? "", id, { target, path: path + url.search }, req, socket, head);
   }
 
   #refuse(res: ServerResponse, fault: unknown): void {

@@ -70,6 +70,7 @@ import { copies } from "./copy-operations.ts";
 import { events } from "./event-operations.ts";
 import { hooks } from "./hook-operations.ts";
 import { links } from "./link-operations.ts";
+import { sockets } from "./socket-operations.ts";
 import type { Operation } from "./operation.ts";
 import { volumes } from "./volume-operations.ts";
 
@@ -460,6 +461,7 @@ export const operations: readonly Operation[] = [
   ...hooks.map((one) => ({ ...one, work: "hooks" as const })),
   ...events.map((one) => ({ ...one, work: "events" as const })),
   ...links.map((one) => ({ ...one, work: "links" as const })),
+  ...sockets.map((one) => ({ ...one, work: "sockets" as const })),
   ...volumes.map((one) => ({ ...one, work: "volumes" as const })),
   ...guest.map((one) => ({ query: NoQuery, ...one, work: "guest" as const })),
 ];

@@ -18,6 +18,7 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
     case "preview":
     case "hooks":
     case "links":
+    case "sockets":
     case "volumes":
       return method === "GET" ? "read" : "use_sandboxes";
     case "events":
@@ -32,7 +33,15 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
   }
 }
 
-const partial: ReadonlySet<Operation["work"]> = new Set(["guest", "sandbox", "copies", "preview", "hooks", "links"]);
+const partial: ReadonlySet<Operation["work"]> = new Set([
+  "guest",
+  "sandbox",
+  "copies",
+  "preview",
+  "hooks",
+  "links",
+  "sockets",
+]);
 
 /** @throws RouseFailure `permission_denied` */
 export function mustMay(caller: Caller, operation: Operation): void {

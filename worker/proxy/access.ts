@@ -1,5 +1,6 @@
 /** Who may reach a named URL. Decided before anything wakes. */
 import { sandboxObject, type RouteFacts } from "../../durable/sandbox/api.ts";
+import type { Pass } from "../../durable/sockets/record.ts";
 import { parseApiKey } from "../../sdk/contract/account.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { defaults } from "../../sdk/contract/sandbox.ts";
@@ -22,6 +23,8 @@ export interface Admission {
   readonly keyId: string | null;
   /** The share link that let the request in; null for another credential, or none. */
   readonly linkId: string | null;
+  /** What let the request in, as somebody remembers it who judges it anew. */
+  readonly pass: Pass;
   /** Whether the credential may wake the sandbox. */
   readonly wake: boolean;
   /** The query's token let the request in; when it ends, Unix milliseconds. */
@@ -29,13 +32,14 @@ export interface Admission {
 }
 
 /** What a token lets do. */
-interface Pass {
+interface Grant {
   readonly endsAt: number;
   readonly linkId: string | null;
   readonly wake: boolean;
+  readonly pass: Pass;
 }
 
-const plain = { keyId: null, linkId: null, wake: true, queryTokenEndsAt: null } as const;
+const plain = { keyId: null, linkId: null, wake: true, queryTokenEndsAt: null, pass: { by: "public" } } as const;
 
 /** Tokens whose signature was checked; what they grant is judged anew each time. */
 const signed = new BoundedMap<LinkToken | ShareToken>(4096);
@@ -61,7 +65,8 @@ export async function admit(
   for (const caller of [bearerCaller, headerCaller]) {
     if (caller?.account !== target.account || !may(caller.access, "use_sandboxes")) continue;
     await mustSee(env, caller, target.label, null);
-    return { ...plain, dropAuthorization, keyId: caller.keyId };
+    const { keyId } = caller;
+    return { ...plain, dropAuthorization, keyId, pass: { by: "key", keyId } };
   }
 
   const stranger = [bearerCaller, headerCaller].some((caller) => caller !== null && caller.account !== target.account);
@@ -77,9 +82,9 @@ export async function admit(
     if (token === null) continue;
     const verdict = await judge(env, token, facts, target.port, path, now);
     if (typeof verdict === "object") {
-      const { linkId, wake, endsAt } = verdict;
+      const { linkId, wake, endsAt, pass } = verdict;
       const queryTokenEndsAt = token === queryToken ? endsAt : null;
-      return { ...plain, dropAuthorization, linkId, wake, queryTokenEndsAt };
+      return { ...plain, dropAuthorization, linkId, wake, pass, queryTokenEndsAt };
     }
     verdicts.push(verdict);
   }
@@ -102,7 +107,8 @@ function unknown(): RouseFailure {
   return new RouseFailure("not_found", "There is no such sandbox.");
 }
 
-async function factsOf(env: Env, target: Target, now: number, fresh: boolean): Promise<RouteFacts> {
+/** Who may come in, and which rules there are, as last heard; asking wakes nothing. @param fresh ask anew */
+export async function factsOf(env: Env, target: Target, now: number, fresh: boolean): Promise<RouteFacts> {
   const key = routeKey(target);
   const known = fresh ? null : cachedFacts(key, now);
   if (known) return known;
@@ -131,7 +137,7 @@ async function judge(
   port: number,
   path: string,
   now: number,
-): Promise<Pass | "invalid" | "elsewhere"> {
+): Promise<Grant | "invalid" | "elsewhere"> {
   const grant = signed.get(token) ?? (await opened(env, token, now));
   if (!grant || grant.e <= now) return "invalid";
   if (grant.s !== facts.id) return "elsewhere";
@@ -139,10 +145,12 @@ async function judge(
     const link = facts.links[grant.l];
     if (!link) return "invalid";
     if (link.port !== port || !isBelow(path, link.path)) return "elsewhere";
-    return { endsAt: grant.e, linkId: grant.l, wake: link.wake };
+    return { endsAt: grant.e, linkId: grant.l, wake: link.wake, pass: { by: "link", linkId: grant.l } };
   }
   if (grant.p !== port) return "elsewhere";
-  return grant.v === facts.ports[port]?.version ? { endsAt: grant.e, linkId: null, wake: true } : "invalid";
+  if (grant.v !== facts.ports[port]?.version) return "invalid";
+  const pass: Pass = { by: "token", version: grant.v, endsAt: grant.e };
+  return { endsAt: grant.e, linkId: null, wake: true, pass };
 }
 
 /** What is in a token whose signature is ours; null for another. */

@@ -9,7 +9,8 @@ import type { RequestNote } from "../log.ts";
 import { admit } from "./access.ts";
 import { forward, outgoingBody } from "./forward.ts";
 import { takeRequest, wantsReceipt } from "./respond-async.ts";
-import { guestHeaders, tokenProtocol } from "./headers.ts";
+import { guestHeaders, isUpgrade, tokenProtocol } from "./headers.ts";
+import { factsForUpgrade, heldBy, hold, withoutAsk } from "./hold.ts";
 import type { Parsed } from "./target.ts";
 import { wakingPage } from "./waking-page.ts";
 
@@ -39,7 +40,9 @@ export async function named(
     const path = url.pathname.slice(target.prefix.length) || "/";
     const admission = await admit(env, request, target, path, queryToken);
     const { linkId } = admission;
-    const search = queryToken === null ? url.search : withoutToken(url);
+    const upgrade = isUpgrade(request.headers);
+    const query = queryToken === null ? url.search : withoutToken(url);
+    const { search, asked } = upgrade ? withoutAsk(query) : { search: query, asked: false };
     const navigation = isNavigation(request);
     if (navigation && queryToken !== null && admission.queryTokenEndsAt !== null) {
       return toCleanUrl(url, search, queryToken, admission.queryTokenEndsAt, target.prefix, note);
@@ -66,6 +69,15 @@ export async function named(
       wake: admission.wake,
       subject: { method, path, userAgent: request.headers.get("user-agent") ?? "", port: target.port },
     };
+    const facts = upgrade ? await factsForUpgrade(env, target) : null;
+    const rule = facts && heldBy(facts, out.subject, asked, admission);
+    if (rule) {
+      const { subject, cause } = out;
+      const ask = { target, pathAndQuery: `${path}${search}`, subject, headers, admission, cause };
+      const response = await hold(env, ask, rule, facts.id, request, note);
+      if (linkId !== null) noteUse(env, ctx, target, linkId, cause.request, note.woken === true);
+      return withProtocol(response, request.headers);
+    }
     try {
       const response = await forward(env, { account: target.account, label: target.label, id: null }, out, note);
       if (linkId !== null) noteUse(env, ctx, target, linkId, out.cause.request, note.woken === true);

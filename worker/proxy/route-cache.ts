@@ -23,7 +23,7 @@ export function cachedGrant(
   const entry = entries.get(key);
   if (!entry?.grant || (id !== null && entry.facts.id !== id)) return null;
   // Its rules may have changed.
-  if (entry.facts.rules.length > 0 && now - entry.factsAt >= FACTS_MS) return null;
+  if (entry.facts.rules.length + entry.facts.sockets.length > 0 && now - entry.factsAt >= FACTS_MS) return null;
   return entry.grant.ticketExpiresAt - now > RENEW_MS ? { facts: entry.facts, grant: entry.grant } : null;
 }
 

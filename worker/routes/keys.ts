@@ -4,7 +4,7 @@ import { CreateKey, CreateMember } from "../../sdk/contract/account.ts";
 import { readJson, readQuery } from "../api/input.ts";
 import { forgetKeys } from "../middleware/auth.ts";
 import { okOrThrow, onceOf, type Context } from "./context.ts";
-import { tellHosts } from "../revoke.ts";
+import { endConnections } from "../revoke.ts";
 import { z } from "zod";
 
 export async function keyRoute(context: Context): Promise<Response> {
@@ -23,14 +23,14 @@ export async function keyRoute(context: Context): Promise<Response> {
     }
     case "DELETE": {
       if (isKey) {
-        const { key, hostIds } = okOrThrow(await object.revokeKey(params[0] ?? ""));
+        const { key, reach } = okOrThrow(await object.revokeKey(params[0] ?? ""));
         forgetKeys(caller.account, [key.id]);
-        await tellHosts(env, hostIds, [key.id]);
+        await endConnections(env, caller.account, reach, [key.id]);
         return Response.json(key);
       }
-      const { member, keyIds, hostIds } = okOrThrow(await object.removeMember(params[0] ?? ""));
+      const { member, keyIds, reach } = okOrThrow(await object.removeMember(params[0] ?? ""));
       forgetKeys(caller.account, keyIds);
-      await tellHosts(env, hostIds, keyIds);
+      await endConnections(env, caller.account, reach, keyIds);
       return Response.json(member);
     }
     default:
