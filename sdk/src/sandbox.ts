@@ -32,6 +32,7 @@ import { Previews } from "./previews.ts";
 import { Processes } from "./process.ts";
 import type { Process } from "./process.ts";
 import { Remote, parseAnswer } from "./remote.ts";
+import { Sockets } from "./sockets.ts";
 import { capture } from "./snapshots.ts";
 import type { SnapshotOptions } from "./snapshots.ts";
 import type { RequestOptions, Transport } from "./transport.ts";
@@ -84,6 +85,8 @@ export class Sandbox {
   readonly links: Links;
   /** Webhooks for a program in it, taken while it sleeps. */
   readonly hooks: Hooks;
+  /** WebSockets that are held while it sleeps. */
+  readonly sockets: Sockets;
   readonly #transport: Transport;
   readonly #remote: Remote;
   #info: SandboxInfo;
@@ -99,6 +102,7 @@ export class Sandbox {
     this.previews = new Previews(this.#remote);
     this.links = new Links(this.#remote);
     this.hooks = new Hooks(this.#remote);
+    this.sockets = new Sockets(this.#remote);
   }
 
   /**

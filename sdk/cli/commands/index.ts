@@ -31,6 +31,7 @@ import { rollback } from "./rollback.ts";
 import { rules } from "./rules.ts";
 import { runCode } from "./run-code.ts";
 import { snapshot } from "./snapshot.ts";
+import { sockets } from "./sockets.ts";
 import { stop } from "./stop.ts";
 import { undelete } from "./undelete.ts";
 import { url } from "./url.ts";
@@ -67,6 +68,7 @@ export const commands: readonly Command[] = [
   rollback,
   why,
   rules,
+  sockets,
   rm,
   undelete,
   usage,

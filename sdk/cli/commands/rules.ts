@@ -1,8 +1,7 @@
-import { readFile } from "node:fs/promises";
-import { text } from "node:stream/consumers";
 import { WakeRules, type WakeRule } from "../../contract/wake-rule.ts";
 import { UsageError } from "../args.ts";
 import type { Command } from "../command.ts";
+import { jsonFrom } from "../json-file.ts";
 import { table } from "../output.ts";
 
 export const rules: Command = {
@@ -22,7 +21,7 @@ export const rules: Command = {
     if (cap !== undefined && cap !== "none" && !/^[1-9]\d{0,5}$/.test(cap))
       throw new UsageError("--max-wakes-per-hour is a number, or none", "Such as: --max-wakes-per-hour 20");
     const change = {
-      ...(file === undefined ? {} : { wakeRules: await rulesFrom(file) }),
+      ...(file === undefined ? {} : { wakeRules: await jsonFrom(file, WakeRules, "rules", "See rouse help rules.") }),
       ...(cap === undefined ? {} : { maxWakesPerHour: cap === "none" ? null : Number(cap) }),
     };
     const target = await sandbox(name);
@@ -39,20 +38,4 @@ export const rules: Command = {
 function matchOf({ match: { methods, path, userAgent, port } }: WakeRule): string {
   const parts = [methods?.join(","), path, userAgent && `agent ${JSON.stringify(userAgent)}`, port && `port ${port}`];
   return parts.filter(Boolean).join(" ");
-}
-
-/** @throws UsageError with every fault of the file */
-async function rulesFrom(file: string): Promise<WakeRule[]> {
-  const json = file === "-" ? await text(process.stdin) : await readFile(file, "utf8").catch(() => null);
-  if (json === null) throw new UsageError(`${file} can't be read`, "A file with a JSON list, or - for stdin.");
-  let value: unknown;
-  try {
-    value = JSON.parse(json);
-  } catch {
-    throw new UsageError("The rules are not JSON", "See rouse help rules.");
-  }
-  const parsed = WakeRules.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const faults = parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
-  throw new UsageError(faults.join("; "), "See rouse help rules.");
 }
