@@ -1,5 +1,5 @@
 /**
- * `npm run demo [-- story|host-loss|fork|webhook]`: start everything on free ports, tell a story, stop. The last line is one
+ * `npm run demo [-- story|host-loss|fork|webhook|socket]`: start everything on free ports, tell a story, stop. The last line is one
  * JSON object.
  */
 import { mkdtemp, rm } from "node:fs/promises";
@@ -9,6 +9,7 @@ import { defaultHome } from "../config.ts";
 import { launch, type LaunchOptions, type System } from "./launcher.ts";
 import { tellFork } from "./story/fork.ts";
 import { tellHostLoss } from "./story/host-loss.ts";
+import { tellSocket } from "./story/socket.ts";
 import { tellStory } from "./story/tell.ts";
 import { tellWebhook } from "./story/webhook.ts";
 
@@ -25,6 +26,7 @@ const demos: Readonly<Record<string, Demo>> = {
   },
   fork: { tell: tellFork },
   webhook: { tell: tellWebhook },
+  socket: { tell: tellSocket },
 };
 
 const name = process.argv.slice(2).find((arg) => arg !== "--") ?? "story";
