@@ -13,8 +13,8 @@ import { removeLeftovers, removeTree } from "./leftovers.ts";
 const MODULES = ["virtio_blk", "failover", "net_failover", "virtio_net"];
 const rootfs = fileURLToPath(new URL("rootfs/", import.meta.url));
 /** PID 1 of the guest, and what the host runs beside it; compiled by the image's own compiler. */
-const INIT = ["rouse-init.h", "rouse-init.c", "rouse-connections.c", "rouse-volumes.c"].map((name) =>
-  join(rootfs, name),
+const INIT = ["rouse-init.h", "rouse-init.c", "rouse-connections.c", "rouse-standing.c", "rouse-volumes.c"].map(
+  (name) => join(rootfs, name),
 );
 const RAM_COPY = fileURLToPath(new URL("../native/ram-copy.c", import.meta.url));
 const repository = fileURLToPath(new URL("../../", import.meta.url));

@@ -72,6 +72,16 @@ good = sum(pages[i * 4096:(i + 1) * 4096] == i.to_bytes(8, "little") * 512 for i
 print(n > 0, wrong, n - good)
 `;
 
+/** Draws so often, on all CPUs, that whatever runs before the kernel draws anew is caught. */
+const DRAWER = `
+import os
+def draw(name):
+    with open(name, "a", buffering=1) as numbers:
+        while not os.path.exists("enough"):
+            print(*(os.getrandom(6).hex() for _ in range(3)), file=numbers)
+for name in ("drawn.1", "drawn.2"): os.fork() or draw(name)
+`;
+
 describe("a copy of a machine that runs", () => {
   let dir: string;
   let driver: QemuDriver;
@@ -172,6 +182,34 @@ describe("a copy of a machine that runs", () => {
     expect(await exec("test -e result || echo goes on")).toBe("goes on");
     await driver.destroy(child);
     await driver.dropCapture(second);
+  });
+
+  it("draws no random number that its source or another copy draws", async ({ expect }) => {
+    await start("drawer", DRAWER);
+    await expect.poll(() => exec("wc -l < drawn.2"), { timeout: 30_000 }).toMatch(/^\d{2,}$/);
+    await exec("truncate --size 0 drawn.1 drawn.2");
+    expect(await driver.capture(id, whole(first), identity)).toBeGreaterThan(0);
+    const drawnBy = async (of: string): Promise<string[][]> => {
+      await exec("touch enough; sleep 0.1", of);
+      const both = [await exec("cat drawn.1", of), await exec("cat drawn.2", of)];
+      return both.map((one) => one.split(/\s+/));
+    };
+    const all = [await drawnBy(id)];
+    for (let n = 0; n < 2; n++) {
+      await wakeChild(first);
+      all.push(await drawnBy(child));
+      await driver.destroy(child);
+    }
+    for (const cpu of [0, 1]) {
+      const drawn = all.map((one) => one[cpu] ?? []);
+      // All that they have in common is from before; where one goes on alone, each does.
+      const common = drawn[0]?.findIndex((number, at) => drawn.some((one) => one[at] !== number)) ?? -1;
+      expect(common).toBeGreaterThan(0);
+      const after = drawn.flatMap((one) => one.slice(common));
+      expect(after.length).toBeGreaterThan(100);
+      expect(new Set(after).size).toBe(after.length);
+    }
+    await driver.dropCapture(first);
   });
 
   it("that a host agent's end cuts off leaves the machine running, and nothing that follows it", async ({ expect }) => {

@@ -8,6 +8,7 @@
  *                       set clock, identity and random numbers (hex). A machine whose host name is another one is a
  *                       copy: connections with the host, which were its source's, end first. The host says "copy" of
  *                       one that may have the same name, and "new" of one whose source had no connections
+ *   still SEQ                                              programs stand still until "wake", or for half a second
  *   sync SEQ                                               flush file systems
  *   cpu SEQ                                                busy clock ticks since boot, all CPUs
  *   port SEQ PORT                                          1: listens where loopback reaches; 2: elsewhere; 0: no
@@ -44,16 +45,15 @@
 
 #define WIRE_NAME "rouse.wire"
 #define LINE_MAX_BYTES 12288 /* a path of 4096 bytes, in hex, and some */
-#define SEQ_BYTES 32
 #define AGENT_PORT 10800
 
 static int wire = -1;
 static pid_t agent = 0;
 static int sync_asked[2]; /* pipe of numbers to answer */
+static pthread_mutex_t lines;
 
 /* Whole lines, whichever threads have something to say. */
 static void say(const char *text) {
-  static pthread_mutex_t lines = PTHREAD_MUTEX_INITIALIZER;
   size_t left = strlen(text);
   pthread_mutex_lock(&lines);
   while (left > 0) {
@@ -64,6 +64,15 @@ static void say(const char *text) {
     left -= (size_t)n;
   }
   pthread_mutex_unlock(&lines);
+}
+
+/* Threads of all priorities have something to say: whoever is about to say it must not be kept from it. */
+static void prepare_saying(void) {
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
+  pthread_mutex_init(&lines, &attributes);
+  pthread_mutexattr_destroy(&attributes);
 }
 
 static void ok(const char *seq, const char *values) {
@@ -136,6 +145,11 @@ static void on_wake(char *seq, char *rest) {
   clock_settime(CLOCK_REALTIME, &clock);
   seed(entropy);
   identify(hostname, machine_id, boot, origin);
+  go_on();
+  ok(seq, NULL);
+}
+
+static void on_stand(const char *seq) {
   ok(seq, NULL);
 }
 
@@ -270,6 +284,7 @@ static void on_line(char *line) {
   else
     rest = "";
   if (strcmp(line, "wake") == 0) on_wake(seq, rest);
+  else if (strcmp(line, "still") == 0) stand_still(seq, on_stand);
   else if (strcmp(line, "sync") == 0) on_sync(seq);
   else if (strcmp(line, "cpu") == 0) on_cpu(seq);
   else if (strcmp(line, "port") == 0) on_port(seq, rest);
@@ -379,6 +394,8 @@ int main(void) {
   pid_t pid = start(boot);
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
+  prepare_saying();
+  standing_prepare();
   wire = open_wire();
   start_agent();
   say("up\n");

@@ -1,11 +1,21 @@
 /* What the parts of PID 1 share. */
 #pragma once
 
+#define SEQ_BYTES 32
+
 /* Volumes are numbered from 1, as the slots that their disks are plugged into. */
 #define SLOTS 4
 
 /* Run a program to its end, on any thread but the first: answers its exit status, 127 when it could not be run. */
 int run_program(char *const argv[]);
+
+/*
+ * Programs stand still from `stand_still` on, which calls `stands` with `seq` once they do, until `go_on`, or for half a
+ * second in which the virtual CPUs run. `standing_prepare` comes first, once, with PID 1's own priority above it all.
+ */
+void standing_prepare(void);
+void stand_still(const char *seq, void (*stands)(const char *seq));
+void go_on(void);
 
 /* End what this machine takes for TCP connections with its host, but those of one local port. */
 void end_connections(unsigned int kept_port);

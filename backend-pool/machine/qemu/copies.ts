@@ -135,8 +135,9 @@ export class Copies {
     const [mirrors, ram] = await Promise.allSettled(beginning);
     try {
       const [disks, memory] = [valueOf(mirrors), valueOf(ram)];
-      await vm.wire.hold(WIRE_LIMIT_MS);
       const began = performance.now();
+      await vm.still();
+      await vm.wire.hold(WIRE_LIMIT_MS);
       await vm.stop();
       const memoryEnds = memory?.finish();
       const restEnds = disks.finish().then(() => (diskOnly ? null : vm.deviceState()));

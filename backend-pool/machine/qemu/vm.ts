@@ -25,6 +25,8 @@ export interface VmPaths {
 const STARTING = "starting";
 /** Device state is about 0.5 MB; a minute is for a host that is very busy. */
 const MOVE_LIMIT_MS = 60_000;
+/** Programs that stand still go on by themselves after 500 ms. */
+const STILL_LIMIT_MS = 400;
 
 export class Vm {
   readonly qmp: Qmp;
@@ -134,6 +136,7 @@ export class Vm {
   async save(file: string): Promise<void> {
     const part = `${file}.part`;
     try {
+      await this.still();
       await this.stop();
       const state = await this.deviceState();
       const handle = await open(part, "w", 0o600);
@@ -144,6 +147,11 @@ export class Vm {
       await this.run().catch(() => undefined);
       throw fault;
     }
+  }
+
+  /** Programs begin to stand still. A guest that is stuck must still be able to sleep. */
+  async still(): Promise<void> {
+    await this.wire.still(STILL_LIMIT_MS).catch(() => undefined);
   }
 
   /** After it the guest's RAM and disks are what they are. */
@@ -256,9 +264,8 @@ export class Vm {
     }
   }
 
-  /** Let go; the process runs on. */
+  /** Let go; the process runs on, and what waits for it here fails. */
   detach(): void {
-    this.qmp.removeAllListeners();
     this.qmp.close();
     this.wire.close();
   }

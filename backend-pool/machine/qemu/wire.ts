@@ -57,6 +57,11 @@ export class Wire {
     await this.#ask(`wake SEQ ${fields.join(" ")}`, limitMs);
   }
 
+  /** Programs stand still until `wake`, or for half a second: two runs of one state then share nothing that they drew. */
+  async still(limitMs: number): Promise<void> {
+    await this.#ask("still SEQ", limitMs);
+  }
+
   async sync(limitMs: number): Promise<void> {
     await this.#ask("sync SEQ", limitMs);
   }
