@@ -6,6 +6,7 @@ import { build } from "esbuild";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { unstable_getMiniflareWorkerOptions } from "wrangler";
 import { openHome } from "./home.ts";
+import { eventNetwork } from "./outbound.ts";
 
 const repository = fileURLToPath(new URL("../../", import.meta.url));
 
@@ -20,6 +21,7 @@ export interface EdgeOptions {
 
 /** Settings of the edge that may be given in this process's environment; wrangler.toml has the others. */
 const SETTINGS = [
+  "ROUSE_EVENT_TARGETS",
   "ROUSE_HOST_LEASE_SECONDS",
   "ROUSE_RATES",
   "ROUSE_RATE_LIMIT",
@@ -68,6 +70,7 @@ export async function startEdge(options: EdgeOptions): Promise<{ url: string; st
         ROUSE_TRIALS: "open",
         ...settingsFromEnvironment(),
       }),
+      serviceBindings: { EVENTS_OUT: eventNetwork(process.env["ROUSE_EVENT_TARGETS"]) },
       host: options.host,
       port: options.port,
       resourcePersistencePath: join(options.storageDir, "objects"),
