@@ -23,6 +23,7 @@ import { login } from "./routes/login.ts";
 import { operatorRoute } from "./routes/operator.ts";
 import { previewRoute } from "./routes/previews.ts";
 import { sandboxRoute } from "./routes/sandboxes.ts";
+import { scheduleRoute } from "./routes/schedules.ts";
 import { socketRoute } from "./routes/sockets.ts";
 import { volumeRoute } from "./routes/volumes.ts";
 
@@ -78,6 +79,8 @@ function run(context: Context): Promise<Response> {
       return previewRoute(context);
     case "hooks":
       return hookRoute(context);
+    case "schedules":
+      return scheduleRoute(context);
     case "events":
       return eventRoute(context);
     case "links":

@@ -9,6 +9,7 @@ declare namespace Cloudflare {
     LOGIN: DurableObjectNamespace<never>;
     VAULT: DurableObjectNamespace<never>;
     INBOX: DurableObjectNamespace<never>;
+    SCHEDULES: DurableObjectNamespace<never>;
     SOCKETS: DurableObjectNamespace<never>;
     OUTBOX: DurableObjectNamespace<never>;
     /** Where events leave: a network that reaches public addresses alone. Without it, the platform's own (ADR 16). */

@@ -11,6 +11,7 @@ export { OutboxObject } from "../durable/outbox/object.ts";
 export { HostBoard } from "../durable/hosts/board.ts";
 export { SocketsObject } from "../durable/sockets/object.ts";
 export { SnapshotsObject } from "../durable/snapshots/object.ts";
+export { SchedulesObject } from "../durable/schedules/object.ts";
 export { SandboxObject } from "../durable/sandbox/object.ts";
 export { VaultObject } from "../durable/vault/object.ts";
 export { VolumesObject } from "../durable/volumes/object.ts";

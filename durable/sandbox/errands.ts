@@ -3,6 +3,7 @@ import { labelOfId } from "../../sdk/contract/names.ts";
 import { backoffMs } from "../backoff.ts";
 import { readBoard } from "../hosts/board-facade.ts";
 import { inboxObject } from "../inbox/api.ts";
+import { schedulesObject } from "../schedules/api.ts";
 import { socketsObject } from "../sockets/api.ts";
 import { vaultObject } from "../vault/api.ts";
 import { volumesObject } from "../volumes/api.ts";
@@ -49,6 +50,12 @@ export interface CloseInbox {
   readonly sandboxId: string;
 }
 
+/** The schedules: the sandbox is deleted for good. */
+export interface CloseSchedules {
+  readonly kind: "schedules";
+  readonly sandboxId: string;
+}
+
 /** Another sandbox: something happened that is an event of it. */
 export interface Note {
   readonly kind: "note";
@@ -62,13 +69,14 @@ export interface TellSockets {
   readonly sandboxId: string;
 }
 
-export type Errand = Release | Detach | Purge | TellSockets | CloseInbox | Note;
+export type Errand = Release | Detach | Purge | TellSockets | CloseInbox | CloseSchedules | Note;
 
 const FIRST_TRY_MS: Record<Errand["kind"], number> = {
   release: 1000,
   detach: 1000,
   purge: 5000,
   inbox: 1000,
+  schedules: 1000,
   sockets: 1000,
   note: 1000,
 };
@@ -164,6 +172,11 @@ export class Errands {
         await inboxObject(this.#env.INBOX, account, labelOfId(sandboxId) ?? "").purge(sandboxId);
         return true;
       }
+      case "schedules": {
+        const { sandboxId } = errand;
+        await schedulesObject(this.#env.SCHEDULES, account, labelOfId(sandboxId) ?? "").purge(sandboxId);
+        return true;
+      }
       case "note": {
         const { sandboxId, note } = errand;
         await sandboxObject(this.#env.SANDBOX, account, labelOfId(sandboxId) ?? "").note(sandboxId, note);
@@ -198,6 +211,8 @@ function keyOf(errand: Errand): string {
       return `detach ${errand.attachment}`;
     case "inbox":
       return `inbox ${errand.sandboxId}`;
+    case "schedules":
+      return `schedules ${errand.sandboxId}`;
     case "note":
       return `note ${errand.sandboxId} ${errand.note.key}`;
     case "sockets":

@@ -81,7 +81,7 @@ export class Timeline {
   wokenSince(since: number, count: number): number[] {
     return this.#sql
       .exec<{ at: number }>(
-        `SELECT at FROM timeline WHERE event = 'woke' AND at > ? AND cause ->> 'kind' <> 'api'
+        `SELECT at FROM timeline WHERE event = 'woke' AND at > ? AND cause ->> 'kind' NOT IN ('api', 'schedule')
          ORDER BY ordinal DESC LIMIT ?`,
         ...[since, count],
       )

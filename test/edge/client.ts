@@ -5,6 +5,7 @@ import type { ErrorCode } from "../../sdk/contract/error-codes.ts";
 import type { DiffStates, Heartbeat } from "../../sdk/contract/host.ts";
 import type { Sandbox } from "../../sdk/contract/sandbox.ts";
 import type { FakeState, Plan } from "../support/fake-host.ts";
+import type { Begun, CommandTurn } from "../support/fake-commands.ts";
 import type { Taken, Turn } from "../support/fake-program.ts";
 import type { SocketOrders, SocketSeen } from "../support/fake-sockets.ts";
 import { FIRST_EPOCH, hostKey } from "../../sdk/contract/host-secrets.ts";
@@ -177,6 +178,19 @@ export const fake = {
   async sockets(label: string): Promise<SocketSeen[]> {
     return (await fetch(`${hostUrl}/fake/sockets?label=${label}`)).json<SocketSeen[]>();
   },
+  /** What the next commands do; after those they write "ok" and exit with 0. */
+  async commands(label: string, ...turns: CommandTurn[]): Promise<void> {
+    await fetch(`${hostUrl}/fake/commands?label=${label}`, { method: "POST", body: JSON.stringify(turns) });
+  },
+  /** Commands that began. */
+  async begun(label: string): Promise<Begun[]> {
+    return (await fetch(`${hostUrl}/fake/commands?label=${label}`, { method: "POST" })).json<Begun[]>();
+  },
+  /** Those that run write, and end unless it says `runs`. */
+  async end(label: string, turn: CommandTurn): Promise<void> {
+    await fetch(`${hostUrl}/fake/end?label=${label}`, { method: "POST", body: JSON.stringify(turn) });
+  },
+  unlist: (label: string) => steer("unlist", label),
   async settings(id: string): Promise<{ env: Record<string, string>; idlePauseSeconds: number } | undefined> {
     const label = id.split("~")[0] ?? "";
     const response = await fetch(`${hostUrl}/fake/env?label=${label}`);
@@ -191,11 +205,12 @@ async function steer(what: string, label: string, extra = ""): Promise<FakeState
 
 /** Wait until the condition holds; fails after ten seconds. */
 export async function eventually<T>(read: () => Promise<T>, holds: (value: T) => boolean): Promise<T> {
-  const endsAt = Date.now() + 10_000;
+  // A test may have stopped the clock.
+  const endsAt = performance.now() + 10_000;
   for (;;) {
     const value = await read();
     if (holds(value)) return value;
-    if (Date.now() > endsAt) throw new Error(`it never came to hold; last: ${JSON.stringify(value)}`);
+    if (performance.now() > endsAt) throw new Error(`it never came to hold; last: ${JSON.stringify(value)}`);
     await scheduler.wait(20);
   }
 }

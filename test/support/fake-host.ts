@@ -25,6 +25,7 @@ import {
 import { controlSecret, ticketSecret } from "../../sdk/contract/host-secrets.ts";
 import { labelOfId } from "../../sdk/contract/names.ts";
 import { signingKey, Ticket, verify, type SigningKey } from "../../sdk/contract/ticket.ts";
+import { FakeCommands, type CommandTurn } from "./fake-commands.ts";
 import { FakeProgram, type Turn } from "./fake-program.ts";
 import { FakeSockets, type SocketOrders } from "./fake-sockets.ts";
 
@@ -67,6 +68,7 @@ export class FakeHost {
   readonly #plans: Plan[] = [];
   readonly #holds = new Map<string, (() => void)[]>();
   readonly #programs = new Map<string, FakeProgram>();
+  readonly #commands = new Map<string, FakeCommands>();
   #away = new Set<string>();
   readonly #revoked: string[] = [];
   readonly #captures = new Map<string, Held>();
@@ -172,6 +174,16 @@ export class FakeHost {
         return json(res, 200, this.#sockets.of(label));
       case "/fake/taken":
         return json(res, 200, this.#program(label).taken);
+      case "/fake/commands":
+        for (const turn of JSON.parse((await bytesOf(req)).toString() || "[]") as CommandTurn[])
+          this.#commandsOf(label).plan(turn);
+        return json(res, 200, this.#commandsOf(label).begun);
+      case "/fake/end":
+        this.#commandsOf(label).end(JSON.parse((await bytesOf(req)).toString()) as CommandTurn);
+        break;
+      case "/fake/unlist":
+        this.#commandsOf(label).unlist();
+        break;
       case "/fake/env":
         return json(
           res,
@@ -274,7 +286,10 @@ export class FakeHost {
         const run = RunMachine.parse(body);
         if (machine.state === "running" && machine.generation === generation) return machine;
         if (action === "wake" && machine.memory !== "saved") throw conflict();
-        if (action === "boot") held.counter = 0;
+        if (action === "boot") {
+          held.counter = 0;
+          this.#commandsOf(labelOfId(id) ?? "").reboot();
+        }
         Object.assign(held, { env: run.env, idlePauseSeconds: run.idlePauseSeconds, used: false });
         held.machine = {
           ...machine,
@@ -366,6 +381,10 @@ export class FakeHost {
       const program = this.#program(labelOfId(held.machine.id) ?? "");
       return program.take({ target, path: path + url.search, body: await bytesOf(req) }, req, res);
     }
+    if (target === "agent" && path.startsWith("/processes")) {
+      const commands = this.#commandsOf(labelOfId(held.machine.id) ?? "");
+      return commands.take(path, url.searchParams, await bytesOf(req), req, res);
+    }
     switch (path) {
       case "/counter":
         held.counter += 1;
@@ -401,6 +420,12 @@ export class FakeHost {
         });
       }
     }
+  }
+
+  #commandsOf(label: string): FakeCommands {
+    const commands = this.#commands.get(label) ?? new FakeCommands();
+    this.#commands.set(label, commands);
+    return commands;
   }
 
   #program(label: string): FakeProgram {

@@ -14,6 +14,7 @@ export type Work =
   | "sockets"
   | "volumes"
   | "hooks"
+  | "schedules"
   | "events";
 
 export interface Operation {

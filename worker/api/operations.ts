@@ -72,6 +72,7 @@ import { hooks } from "./hook-operations.ts";
 import { links } from "./link-operations.ts";
 import { sockets } from "./socket-operations.ts";
 import type { Operation } from "./operation.ts";
+import { schedules } from "./schedule-operations.ts";
 import { volumes } from "./volume-operations.ts";
 
 const Empty = z.strictObject({});
@@ -459,6 +460,7 @@ export const operations: readonly Operation[] = [
   ...copies.map((one) => ({ ...one, work: "copies" as const })),
   ...previews.map((one) => ({ ...one, work: "preview" as const })),
   ...hooks.map((one) => ({ ...one, work: "hooks" as const })),
+  ...schedules.map((one) => ({ ...one, work: "schedules" as const })),
   ...events.map((one) => ({ ...one, work: "events" as const })),
   ...links.map((one) => ({ ...one, work: "links" as const })),
   ...sockets.map((one) => ({ ...one, work: "sockets" as const })),

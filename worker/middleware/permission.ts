@@ -17,6 +17,7 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
     case "sandbox":
     case "preview":
     case "hooks":
+    case "schedules":
     case "links":
     case "sockets":
     case "volumes":
@@ -39,6 +40,7 @@ const partial: ReadonlySet<Operation["work"]> = new Set([
   "copies",
   "preview",
   "hooks",
+  "schedules",
   "links",
   "sockets",
 ]);
