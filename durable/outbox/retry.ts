@@ -58,7 +58,7 @@ export function judge(attempts: number, since: number, outcome: Outcome, now: nu
 function askedMs(retryAfter: string | null, now: number): number {
   const text = retryAfter?.trim() ?? "";
   // Seconds, or a date as HTTP writes it; much else is a date to this platform.
-  const ms = /^\d{1,9}$/.test(text) ? Number(text) * SECOND : / GMT$/.test(text) ? Date.parse(text) - now : 0;
+  const ms = /^\d{1,9}$/.test(text) ? Number(text) * SECOND : text.endsWith(" GMT") ? Date.parse(text) - now : 0;
   return Number.isFinite(ms) ? Math.min(Math.max(ms, 0), RETRY_AFTER_MAX_MS) : 0;
 }
 

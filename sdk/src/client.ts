@@ -16,6 +16,7 @@ import { z } from "zod";
 import { Accounts } from "./accounts.ts";
 import { parseBaseUrl } from "./credentials.ts";
 import { RouseError, invalidArgument } from "./errors.ts";
+import { EventEndpoints } from "./event-endpoints.ts";
 import { Keys } from "./keys.ts";
 import { Members } from "./members.ts";
 import { Page } from "./page.ts";
@@ -99,6 +100,8 @@ export class Rouse {
   readonly snapshots: Snapshots;
   /** The account's volumes and their backups. */
   readonly volumes: Volumes;
+  /** Where the account's events are sent to. */
+  readonly eventEndpoints: EventEndpoints;
   /** The account's API keys. */
   readonly keys: Keys;
   /** The account's people. */
@@ -119,6 +122,7 @@ export class Rouse {
     this.sandboxes = new Sandboxes(this.transport);
     this.snapshots = new Snapshots(this.transport);
     this.volumes = new Volumes(this.transport);
+    this.eventEndpoints = new EventEndpoints(this.transport);
     this.keys = new Keys(this.transport);
     this.members = new Members(this.transport);
     this.accounts = new Accounts(this.transport);

@@ -22,6 +22,12 @@ export type {
 } from "./volumes.ts";
 export { HookEvents, Hooks } from "./hooks.ts";
 export type { HookEventFilter, HookEventOptions } from "./hooks.ts";
+export { EventEndpoints } from "./event-endpoints.ts";
+export type { DeliveryFilter } from "./event-endpoints.ts";
+export { Events } from "./events.ts";
+export type { EventsOptions } from "./events.ts";
+export { verifyWebhook } from "./webhook.ts";
+export type { VerifiedWebhook, VerifyOptions, WebhookHeaders } from "./webhook.ts";
 export { Accounts } from "./accounts.ts";
 export { Keys } from "./keys.ts";
 export type { KeyInput } from "./keys.ts";
@@ -94,6 +100,20 @@ export type {
   Process as ProcessInfo,
   RunEvent,
 } from "../contract/guest.ts";
+export type {
+  CreateEventEndpoint,
+  DeletedEventEndpoint,
+  DeliveryState,
+  DeliveryTry,
+  EventData,
+  EventDelivery,
+  EventEndpoint,
+  EventType,
+  NewEventEndpoint,
+  RotateEventEndpoint,
+  RouseEvent,
+  UpdateEventEndpoint,
+} from "../contract/event.ts";
 export type {
   CreateHook,
   DeletedHook,

@@ -21,6 +21,7 @@ import { NotFoundError, RouseError } from "./errors.ts";
 import { Files } from "./files.ts";
 import { fork } from "./forks.ts";
 import type { ForkOptions } from "./forks.ts";
+import { Events } from "./events.ts";
 import { Hooks } from "./hooks.ts";
 import { Interpreter } from "./interpreter.ts";
 import { namedFetch } from "./named-fetch.ts";
@@ -83,6 +84,8 @@ export class Sandbox {
   readonly previews: Previews;
   /** Share links, each revoked by itself. */
   readonly links: Links;
+  /** What happened to it. */
+  readonly events: Events;
   /** Webhooks for a program in it, taken while it sleeps. */
   readonly hooks: Hooks;
   /** WebSockets that are held while it sleeps. */
@@ -101,6 +104,7 @@ export class Sandbox {
     this.interpreter = new Interpreter(this.#remote);
     this.previews = new Previews(this.#remote);
     this.links = new Links(this.#remote);
+    this.events = new Events(this.#remote);
     this.hooks = new Hooks(this.#remote);
     this.sockets = new Sockets(this.#remote);
   }

@@ -6,6 +6,8 @@ import { cp } from "./cp.ts";
 import { create } from "./create.ts";
 import { diff } from "./diff.ts";
 import { doctor } from "./doctor.ts";
+import { endpoint } from "./endpoint.ts";
+import { events } from "./events.ts";
 import { extend } from "./extend.ts";
 import { exec } from "./exec.ts";
 import { fork } from "./fork.ts";
@@ -62,6 +64,8 @@ export const commands: readonly Command[] = [
   snapshot,
   volume,
   hook,
+  events,
+  endpoint,
   fork,
   history,
   diff,
