@@ -4,7 +4,7 @@ import type { OptionSpecs } from "./args.ts";
 import type { Command } from "./command.ts";
 import { table } from "./output.ts";
 
-export type Part = Omit<Command, "details" | "takesRest">;
+export type Part = Omit<Command, "details">;
 
 interface GroupFacts {
   readonly name: string;
@@ -31,6 +31,7 @@ export function group({ name, summary, details, parts, fallback, unnamed }: Grou
     details: [...lines, ...(details === undefined ? [] : ["", details])].join("\n"),
     words: [fallback === undefined ? 1 : 0, 1 + Math.max(...parts.map((part) => part.words[1]))],
     options: parts.reduce<OptionSpecs>((all, part) => ({ ...part.options, ...all }), {}),
+    ...(parts.some(({ takesRest }) => takesRest) ? { takesRest: true } : {}),
     async run(context) {
       const [first = fallback ?? ""] = context.args.positionals;
       const named = names.includes(first);
@@ -53,6 +54,7 @@ export function group({ name, summary, details, parts, fallback, unnamed }: Grou
       if (args.positionals.length < least) throw new UsageError(`${name} ${verb} needs ${part.usage}`, see);
       if (args.positionals.length > most)
         throw new UsageError(`${JSON.stringify(args.positionals[most])} is one word too many`, see);
+      if (args.rest !== null && !part.takesRest) throw new UsageError(`${name} ${verb} takes nothing after --`, see);
       return await part.run({ ...context, args });
     },
   };

@@ -22,6 +22,8 @@ export type {
 } from "./volumes.ts";
 export { HookEvents, Hooks } from "./hooks.ts";
 export type { HookEventFilter, HookEventOptions } from "./hooks.ts";
+export { Schedules } from "./schedules.ts";
+export type { ScheduleChanges, ScheduleInput, ScheduleRunFilter } from "./schedules.ts";
 export { EventEndpoints } from "./event-endpoints.ts";
 export type { DeliveryFilter } from "./event-endpoints.ts";
 export { Events } from "./events.ts";
@@ -127,6 +129,16 @@ export type {
   RotateHook,
   UpdateHook,
 } from "../contract/hook.ts";
+export type {
+  CreateSchedule,
+  DeletedSchedule,
+  Schedule,
+  ScheduleAction,
+  ScheduleOutput,
+  ScheduleRun,
+  ScheduleRunState,
+  UpdateSchedule,
+} from "../contract/schedule.ts";
 export type { Host, NewHost } from "../contract/host.ts";
 export type { Usage, UsageGroup, UsageLine } from "../contract/usage.ts";
 export type {

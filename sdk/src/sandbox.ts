@@ -24,6 +24,7 @@ import type { ForkOptions } from "./forks.ts";
 import { Events } from "./events.ts";
 import { Hooks } from "./hooks.ts";
 import { Interpreter } from "./interpreter.ts";
+import { Schedules } from "./schedules.ts";
 import { namedFetch } from "./named-fetch.ts";
 import { urlOfPort } from "./named-url.ts";
 import type { CommandEvent } from "./output.ts";
@@ -88,6 +89,8 @@ export class Sandbox {
   readonly events: Events;
   /** Webhooks for a program in it, taken while it sleeps. */
   readonly hooks: Hooks;
+  /** What runs in it at its times, for which it is woken. */
+  readonly schedules: Schedules;
   /** WebSockets that are held while it sleeps. */
   readonly sockets: Sockets;
   readonly #transport: Transport;
@@ -106,6 +109,7 @@ export class Sandbox {
     this.links = new Links(this.#remote);
     this.events = new Events(this.#remote);
     this.hooks = new Hooks(this.#remote);
+    this.schedules = new Schedules(this.#remote);
     this.sockets = new Sockets(this.#remote);
   }
 

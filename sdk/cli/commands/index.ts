@@ -32,6 +32,7 @@ import { rm } from "./rm.ts";
 import { rollback } from "./rollback.ts";
 import { rules } from "./rules.ts";
 import { runCode } from "./run-code.ts";
+import { schedule } from "./schedule.ts";
 import { snapshot } from "./snapshot.ts";
 import { sockets } from "./sockets.ts";
 import { stop } from "./stop.ts";
@@ -64,6 +65,7 @@ export const commands: readonly Command[] = [
   snapshot,
   volume,
   hook,
+  schedule,
   events,
   endpoint,
   fork,
