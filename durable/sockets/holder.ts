@@ -60,13 +60,22 @@ export class Holder {
   readonly upstreams: Upstreams;
   /** Something is to be looked after by the alarm. */
   readonly #arm: (at?: number) => void;
+  readonly #isGood: (keyId: string) => Promise<boolean>;
 
-  constructor(ctx: DurableObjectState, env: Env, store: SocketStore, arm: (at?: number) => void) {
+  /** @param isGood whether a key is not over */
+  constructor(
+    ctx: DurableObjectState,
+    env: Env,
+    store: SocketStore,
+    arm: (at?: number) => void,
+    isGood: (keyId: string) => Promise<boolean>,
+  ) {
     this.#ctx = ctx;
     this.#store = store;
     this.#sealer = new Sealer(env.ROUSE_SECRET, "socket");
     this.upstreams = new Upstreams(env);
     this.#arm = arm;
+    this.#isGood = isGood;
   }
 
   /** Whether a program has a connection here. */
@@ -183,10 +192,11 @@ export class Holder {
       }
       const silent = up?.word && line.givenAt !== null && now - line.givenAt > SILENT_MS;
       if (up && (silent || isLost(up.hostId))) this.#broke(line, up);
-      const wants = pendingOf(line.flow) > 0 || record.closing !== null || (record.attached && reopens(record));
-      const isDue = record.tryAt === null ? record.waitsFor === null : record.tryAt <= now;
+      const { closing, attached, tryAt } = record;
+      const wants = pendingOf(line.flow) > 0 || closing !== null || tryAt !== null || (attached && reopens(record));
+      const isDue = tryAt === null ? record.waitsFor === null : tryAt <= now;
       if (!line.up && wants && isDue) this.want(line);
-      left ||= line.up !== null || (wants && (record.tryAt !== null || record.waitsFor === null));
+      left ||= line.up !== null || (wants && (tryAt !== null || record.waitsFor === null));
     }
     return left;
   }
@@ -242,7 +252,8 @@ export class Holder {
         if (pending > 0) return this.end(line, 1011, this.#reason(line, answer.text));
       }
       if (typeof verdict === "object") return this.end(line, verdict.end, this.#reason(line, answer.text));
-      if (verdict === "later" && pending > 0) return this.#later(line, answer.text, answer.retryAfterMs);
+      if (verdict === "later" && (pending > 0 || reopens(line.record)))
+        return this.#later(line, answer.text, answer.retryAfterMs);
       if (line.wanted !== wanted) {
         // Something came while this went in vain.
         tries = 0;
@@ -257,6 +268,8 @@ export class Holder {
     const whose = this.#store.whose();
     if (!whose) return null;
     const { record, flow } = line;
+    if (record.pass.by === "key" && !(await this.#isGood(record.pass.keyId)))
+      return { kind: "failed", failure: { code: "unauthorized", message: "The key is over." }, woken: false };
     const request = JSON.parse(await this.#sealer.openText(line.id, record.sealed)) as UpgradeRequest;
     const cause: Cause = {
       ...{ kind: "socket", keyId: credentialOf(record.pass), request: record.path.slice(0, CAUSE_REQUEST_MAX) },
@@ -269,7 +282,11 @@ export class Holder {
   #later(line: Line, why: string, retryAfterMs: number | undefined): void {
     const now = Date.now();
     const { tries, failingSince } = line.record;
-    if (now - (failingSince ?? now) >= GIVE_UP_MS) return this.end(line, 1013, this.#reason(line, why));
+    if (now - (failingSince ?? now) >= GIVE_UP_MS) {
+      if (pendingOf(line.flow) > 0) return this.end(line, 1013, this.#reason(line, why));
+      // Nobody waits for it: its next message, or the next wake, begins anew.
+      return this.#save(line, { attached: false, waitsFor: why, tryAt: null, tries: 0, failingSince: null });
+    }
     const tryAt = now + Math.max(laterMs(tries), retryAfterMs ?? 0);
     this.#save(line, { attached: false, waitsFor: why, tryAt, tries: tries + 1, failingSince: failingSince ?? now });
     this.#arm(tryAt);

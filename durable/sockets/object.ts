@@ -19,6 +19,8 @@ import { SocketStore, type Whose } from "./store.ts";
 const TEND_MS = 30_000;
 /** Longer than any edge remembers a verdict on a credential, milliseconds. */
 const REVOKED_KEPT_MS = 120_000;
+/** How long what the account said of a key is believed, milliseconds. */
+const GOOD_MS = 30_000;
 /** They belong to the connection between edge and host. */
 const DROPPED = new Set([HOLD_HEADER, "sec-websocket-key", "sec-websocket-extensions", "host"]);
 const DROPPED_OF_ANSWER = [
@@ -35,13 +37,21 @@ export class SocketsObject extends DurableObject<Env> implements SocketsApi {
   readonly #holder: Holder;
   /** Clients that are coming in. */
   #entering = 0;
+  /** What the account said of keys, and until when that is believed, Unix milliseconds. */
+  readonly #keys = new Map<string, { readonly isGood: boolean; readonly until: number }>();
   /** The alarm as last set; undefined when that is not known. */
   #armedAt: number | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#store = new SocketStore(ctx.storage);
-    this.#holder = new Holder(ctx, env, this.#store, (at) => this.#arm(at));
+    this.#holder = new Holder(
+      ctx,
+      env,
+      this.#store,
+      (at) => this.#arm(at),
+      (keyId) => this.#isGood(keyId),
+    );
   }
 
   /** An upgrade that is to be held. The program is asked first: the client gets its answer, whatever that is. */
@@ -112,6 +122,7 @@ export class SocketsObject extends DurableObject<Env> implements SocketsApi {
     if (!this.#store.whose()) return;
     this.#store.revoke(credentials, Date.now(), REVOKED_KEPT_MS);
     this.#holder.upstreams.forget();
+    this.#keys.clear();
     for (const id of this.#store.ids()) {
       const line = this.#holder.line(id);
       const credential = line && credentialOf(line.record.pass);
@@ -175,6 +186,16 @@ export class SocketsObject extends DurableObject<Env> implements SocketsApi {
     const headers = plain(connection.headers, opened.woken);
     headers.set("x-rouse-socket", id);
     return new Response(null, { status: 101, headers, webSocket: pair[0] });
+  }
+
+  /** Whether a key that is revoked, or has come to its end, was good a moment ago at most. */
+  async #isGood(keyId: string): Promise<boolean> {
+    const whose = this.#store.whose();
+    const known = this.#keys.get(keyId);
+    if (!whose || (known && known.until > Date.now())) return known?.isGood ?? false;
+    const isGood = await accountObject(this.env.ACCOUNT, whose.account).holdsSockets(keyId, whose.label);
+    this.#keys.set(keyId, { isGood, until: Date.now() + GOOD_MS });
+    return isGood;
   }
 
   /** Whether the key is good. From then on the account says when it is over. */

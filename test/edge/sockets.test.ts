@@ -1,11 +1,13 @@
 /** WebSockets that stay open while the sandbox sleeps: what its client and the program see. */
 import { env } from "cloudflare:workers";
+import { runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { socketsObject } from "../../durable/sockets/api.ts";
 import { HeldSocketList, socketLimits } from "../../sdk/contract/socket.ts";
 import type { Why } from "../../sdk/contract/timeline.ts";
 import { ask, created, edge, eventually, fake, faultOf, heartbeat } from "./client.ts";
 import { Holding, key } from "./held-sockets.ts";
+import { shift } from "./volumes.ts";
 
 beforeEach(async () => {
   await heartbeat();
@@ -318,6 +320,17 @@ describe("the end of a held socket", () => {
     await fake.away(holding.name, false);
     await holding.pass(60_000);
     expect(await client.got(2)).toEqual(asText(["m1", "m2"]));
+    await holding.until(([one]) => one?.buffered === 0);
+    // Without a message that waits, too: the program may have something to say.
+    await heartbeat();
+    await fake.away(holding.name, true);
+    await fake.orders(holding.name, { break: true });
+    await holding.until(([one]) => one?.waitsFor === "host_unavailable");
+    await fake.away(holding.name, false);
+    await holding.pass(60_000);
+    await holding.until(([one]) => one?.state === "attached");
+    await fake.orders(holding.name, { push: "m3" });
+    expect(await client.got(3)).toEqual(asText(["m1", "m2", "m3"]));
   });
 });
 
@@ -334,6 +347,20 @@ describe("who may hold sockets", () => {
       ...["sec-websocket-version", "sec-websocket-key", "sec-websocket-protocol"],
     ]);
     expect([await holding.state(), await holding.sockets()]).toEqual(["paused", []]);
+  });
+
+  it("one socket more than may be held is refused, and wakes nothing", async () => {
+    const holding = await Holding.make();
+    const client = await holding.connect();
+    await holding.sleep();
+    await runInDurableObject(holding.stub, (_object, { storage }) => {
+      const more = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)";
+      const insert = `${more} INSERT INTO sockets SELECT 'sock-' || i, since, 0, body FROM n, sockets`;
+      storage.sql.exec(insert, socketLimits.socketsMax - 1);
+    });
+    const answer = await holding.ask();
+    expect([answer.status, (await faultOf(answer)).code]).toEqual([409, "quota_exceeded"]);
+    expect([await holding.state(), client.closed]).toEqual(["paused", null]);
   });
 
   it("the program's refusal is the client's answer, and nothing is held", async () => {
@@ -390,6 +417,17 @@ describe("who may hold sockets", () => {
     await Promise.all([api.revoke([made.id]), api.revoke([made.id])]);
     const again = await holding.ask("/ws", { authorization: `Bearer ${made.key}` });
     expect(again.status).toBe(401);
+  });
+
+  it("ends with a key whose time is over, when the program's connection is next opened anew", async () => {
+    const holding = await Holding.make();
+    const made = (await ask<{ id: string; key: string }>("POST", "/v1/keys", { name: "a", ttlSeconds: 60 })).body;
+    const client = await holding.connect("/ws", { authorization: `Bearer ${made.key}` });
+    await holding.sleep();
+    shift(61_000);
+    client.send("hello?");
+    expect(await client.end()).toEqual({ code: 1008, reason: "unauthorized; 1 message not delivered" });
+    expect(await holding.state()).toBe("paused");
   });
 
   it("ends at once with a share link, with a token that is rotated, and when what was public is private", async () => {

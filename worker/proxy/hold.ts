@@ -5,7 +5,7 @@ import type { SocketRecord } from "../../durable/sockets/record.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { SOCKET_PARAMETER, socketLimits, socketRuleFor } from "../../sdk/contract/socket.ts";
 import type { Cause } from "../../sdk/contract/timeline.ts";
-import { ruleFor, type RuleSubject } from "../../sdk/contract/wake-rule.ts";
+import { isKeptBack, ruleFor, type RuleSubject } from "../../sdk/contract/wake-rule.ts";
 import { thrown } from "../errors.ts";
 import type { RequestNote } from "../log.ts";
 import { factsOf, type Admission } from "./access.ts";
@@ -57,9 +57,9 @@ export function heldBy(
   asked: boolean,
   { pass }: Admission,
 ): SocketRecord["rule"] | null {
-  // What the edge answers itself never gets here.
   const wakeRule = ruleFor(facts.rules, subject);
-  if (wakeRule?.action === "answer" || wakeRule?.action === "ignore") return null;
+  // The edge answers it.
+  if (wakeRule && isKeptBack(wakeRule, facts.state === "running")) return null;
   const rule = socketRuleFor(facts.sockets, subject);
   if (rule) {
     const { path: _path, port: _port, keep: _keep, ...kept } = rule;
