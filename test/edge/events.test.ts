@@ -4,6 +4,7 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "c
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { EventList, EventDelivery, eventData, type EventType, type RouseEvent } from "../../sdk/contract/event.ts";
 import { fake, freshName, heartbeat, report } from "./client.ts";
+import { TestInbox } from "./inboxes.ts";
 import { signatureOf, TestOutbox, typesOf } from "./outboxes.ts";
 import { COMPATIBILITY, store } from "./stored.ts";
 import { instead } from "./volumes.ts";
@@ -142,6 +143,52 @@ describe("the events of a sandbox", () => {
     expect(await box.events(id)).toEqual([]);
     await box.verb(name, "pause");
     expect(typesOf(await box.events(id))).toEqual(["1 sandbox.paused"]);
+  });
+});
+
+describe("what another object knows of a sandbox", () => {
+  it("is an event of it: a webhook that was given up, each time that it is", async () => {
+    const inbox = await TestInbox.make();
+    const box = TestOutbox.ofDefault();
+    await fake.turns(inbox.name, { status: 410 });
+    const hookEventId = await inbox.sent("one");
+    await inbox.until(hookEventId, ({ state }) => state === "dead");
+    // The sandbox's object is away when it is told first.
+    const stub = box.sandboxStub(inbox.name);
+    await instead(stub, { note: () => Promise.reject(new Error("not now")) });
+    await inbox.alarm();
+    await evictDurableObject(stub);
+    await inbox.evict();
+    await inbox.pass(5000);
+    const dead = async () => checked((await box.events(inbox.id)).filter(({ type }) => type === "hook.dead_letter"));
+    await vi.waitFor(async () => expect(await dead()).toHaveLength(1));
+    expect((await dead())[0]?.data).toEqual({
+      ...{ state: "running", generation: 1, hookId: inbox.hook.id, hookEventId, hookEventType: "test" },
+      ...{ attempts: 1, reason: "gone" },
+    });
+    await inbox.alarm();
+    expect(await dead()).toHaveLength(1);
+  });
+});
+
+describe("a sandbox whose grace time is over", () => {
+  it("is gone for good by itself, with what belongs to it, and says so", async () => {
+    const inbox = await TestInbox.make({}, true);
+    const box = TestOutbox.ofDefault();
+    await box.ask("DELETE", `/v1/sandboxes/${inbox.id}?graceSeconds=60`);
+    vi.useFakeTimers({ toFake: ["Date"] });
+    vi.setSystemTime(Date.now() + 61_000);
+    await heartbeat();
+    const stub = box.sandboxStub(inbox.name);
+    await runDurableObjectAlarm(stub);
+    vi.setSystemTime(Date.now() + 5000);
+    await runDurableObjectAlarm(stub);
+    const events = (await box.events(inbox.id)).filter(({ type }) => type === "sandbox.deleted");
+    expect(events.map(({ data }) => (data as { undeleteUntil: string | null }).undeleteUntil)).toEqual([
+      expect.any(String),
+      null,
+    ]);
+    expect((await inbox.post("{}")).status).toBe(404);
   });
 });
 
