@@ -8,6 +8,8 @@ import { migrations } from "./schema.ts";
 
 /** Rows that one look at what is over takes up. */
 const SWEEP_MAX = 500;
+/** Deliveries that one call has sent again. */
+const AGAIN_MAX = 10_000;
 /** How long it is known that events of a subject came, milliseconds: longer than one can come again. */
 const TAKEN_MS = 45 * 86_400_000;
 /** A try that is under way is looked after so often, milliseconds: who made it may be gone. */
@@ -157,12 +159,12 @@ export class OutboxStore {
     );
   }
 
-  /** All that were given up since then wait again, in their order. Answers how many. */
+  /** Those that were given up since then wait again, the first in order, 10,000 at most. Answers how many. */
   againSince(endpointId: string, since: number, now: number): number {
     const ids = this.#sql
       .exec<{ id: string }>(
-        "SELECT id FROM deliveries WHERE endpoint_id = ? AND state = 'dead' AND ended_at >= ? ORDER BY seq",
-        ...[endpointId, since],
+        "SELECT id FROM deliveries WHERE endpoint_id = ? AND state = 'dead' AND ended_at >= ? ORDER BY seq LIMIT ?",
+        ...[endpointId, since, AGAIN_MAX],
       )
       .toArray();
     for (const { id } of ids) {

@@ -103,7 +103,7 @@ export class EventEndpoints {
     return parseAnswer(DeliverySchema, await this.#post(path, {}, options));
   }
 
-  /** Send all that was given up, since a time, again. Answers how many. */
+  /** Send all that was given up, since a time, again, 10,000 at most at once. Answers how many. */
   async redeliverDead(
     id: string,
     { since, ...options }: RequestOptions & { since?: string | Date | undefined } = {},

@@ -39,7 +39,7 @@ const endpoint: EventEndpoint = {
 const delivery: EventDelivery = {
   ...{ id: DLV, kind: "event-delivery", endpointId: EP, eventId: `ev-${"0".repeat(20)}`, type: "sandbox.woken" },
   ...{ subject: "demo~abcdefghijkl", sequence: 4, state: "dead", attempts: 12, nextAttemptAt: null, createdAt: AT },
-  ...{ endedAt: AT, expiresAt: AT, reason: "answered 500", lastAnswer: "no" },
+  ...{ endedAt: AT, expiresAt: AT, reason: "answered 500", lastAnswer: "no\u001b[2J" },
   tries: [{ at: AT, ms: 12, status: 500, reason: "answered 500" }],
 };
 const event = (sequence: number): RouseEvent => ({
@@ -110,7 +110,7 @@ test("endpoint ls, show, update, test, rm, deliveries and redeliver", async () =
   expect([tested.code, tested.stdout]).toEqual([1, `${DLV}: answered 500\n`]);
   expect(await out("deliveries", EP, "--state", "dead")).toMatch(/sandbox\.woken +demo~abcdefghijkl +4 +dead +12 /);
   expect(bench.server.requests.at(-1)?.query.get("state")).toBe("dead");
-  expect(await out("deliveries", EP, DLV)).toMatch(/12 ms +500 +answered 500\n\nno\n$/);
+  expect(await out("deliveries", EP, DLV)).toMatch(/12 ms +500 +answered 500\n\nno\ufffd\[2J\n$/);
   expect(await out("redeliver", EP, DLV)).toBe(`${DLV}: waiting\n`);
   expect(await out("redeliver", EP, "--dead", "--since", "2031-01-01T00:00:00Z")).toBe("3 deliveries wait again\n");
   expect(bench.server.requests.at(-1)?.json()).toEqual({ since: "2031-01-01T00:00:00.000Z" });

@@ -156,7 +156,7 @@ const deliveries: Part = {
         String(status ?? "-"),
         reason ?? "ok",
       ]);
-      const answer = one.lastAnswer === null ? "" : `\n\n${one.lastAnswer}`;
+      const answer = one.lastAnswer === null ? "" : `\n\n${printable(one.lastAnswer)}`;
       out.result(`${one.id}  ${one.type}  ${one.state}\n${table(["AT", "TOOK", "STATUS", ""], rows)}${answer}`, one);
       return 0;
     }
@@ -245,6 +245,11 @@ function stateOf({ enabled, disabledReason, failingSince }: EventEndpoint): stri
 function lastOf({ state, tries, reason }: EventDelivery): string {
   const last = tries.at(-1);
   return reason ?? last?.reason ?? (last?.status ? String(last.status) : state);
+}
+
+/** Somebody else wrote it: it must not steer the terminal. */
+function printable(text: string): string {
+  return text.replaceAll(/[^\P{Cc}\n\t]/gu, "\u{fffd}");
 }
 
 /** What is shown once. */
