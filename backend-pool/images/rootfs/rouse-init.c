@@ -46,6 +46,7 @@
 #define WIRE_NAME "rouse.wire"
 #define LINE_MAX_BYTES 12288 /* a path of 4096 bytes, in hex, and some */
 #define AGENT_PORT 10800
+#define HEARD_MS 100 /* after a host agent's start its first line may come before the kernel knows that it listens */
 
 static int wire = -1;
 static pid_t agent = 0;
@@ -55,10 +56,15 @@ static pthread_mutex_t lines;
 /* Whole lines, whichever threads have something to say. */
 static void say(const char *text) {
   size_t left = strlen(text);
+  int tries = HEARD_MS;
   pthread_mutex_lock(&lines);
   while (left > 0) {
     ssize_t n = write(wire, text, left);
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN && tries-- > 0) {
+      usleep(1000);
+      continue;
+    }
     if (n < 0) break; /* nobody listens; the host asks again */
     text += n;
     left -= (size_t)n;
