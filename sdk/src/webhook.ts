@@ -72,7 +72,7 @@ function headerOf(headers: WebhookHeaders, name: string): string | undefined {
   return typeof value === "string" ? value : value?.[0];
 }
 
-function keyOf(secret: string): Promise<CryptoKey> {
+function keyOf(secret: string) {
   const raw = fromBase64(secret.replace(/^whsec_/, ""));
   if (!raw || raw.length === 0) throw invalidArgument("The secret is not whsec_ with base64 after it.");
   return crypto.subtle.importKey("raw", raw, { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
