@@ -303,11 +303,16 @@ const HOP_BY_HOP = new Set([
   "upgrade",
 ]);
 /** They are between edge and host. */
-const INTERNAL: ReadonlySet<string> = new Set([hostHeaders.ticket, hostHeaders.keyId, hostHeaders.socketWord]);
+const INTERNAL: ReadonlySet<string> = new Set([
+  hostHeaders.ticket,
+  hostHeaders.keyId,
+  hostHeaders.socketWord,
+  hostHeaders.host,
+]);
 
 /** The guest's program sees the host name its user asked for, not this host's address. */
 function hostHeader(req: IncomingMessage, way: Way): string {
-  const forwarded = req.headers["x-forwarded-host"];
+  const forwarded = req.headers[hostHeaders.host] ?? req.headers["x-forwarded-host"];
   return typeof forwarded === "string" ? forwarded : `localhost:${way.at.port}`;
 }
 

@@ -63,6 +63,7 @@ export interface RouteFacts {
   readonly rules: readonly WakeRule[];
   /** WebSockets that are held. */
   readonly sockets: readonly SocketRule[];
+  readonly localhostPorts: readonly number[];
   /** Share links that are live. */
   readonly links: Readonly<Record<string, LinkFacts>>;
 }

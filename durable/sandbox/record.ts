@@ -67,6 +67,8 @@ export interface SandboxRecord {
   readonly maxWakesPerHour: number | null;
   /** Which WebSockets are held while it sleeps. */
   readonly sockets: readonly SocketRule[];
+  /** Whose programs take requests for `localhost` only. */
+  readonly localhostPorts: readonly number[];
   /** Some are held now: whoever holds them is told when it runs, and when other people may come in. */
   readonly holdsSockets: boolean;
   /** Settings that the running machine's host was not told yet. */
@@ -131,6 +133,7 @@ export function newRecord(
     wakeRules: input.wakeRules ?? [],
     maxWakesPerHour: input.maxWakesPerHour ?? null,
     sockets: input.sockets ?? [],
+    localhostPorts: input.localhostPorts ?? [],
     holdsSockets: false,
     configurePending: false,
     life: newLife(
@@ -189,6 +192,7 @@ export function updated(record: SandboxRecord, input: UpdateSandbox): SandboxRec
     wakeRules: input.wakeRules ?? record.wakeRules,
     maxWakesPerHour: input.maxWakesPerHour === undefined ? record.maxWakesPerHour : input.maxWakesPerHour,
     sockets: input.sockets ?? record.sockets,
+    localhostPorts: input.localhostPorts ?? record.localhostPorts,
     maxTotalCostMicros: input.maxTotalCostMicros === undefined ? record.maxTotalCostMicros : input.maxTotalCostMicros,
     configurePending: record.configurePending || (told && isLive(record.life.state)),
   };
@@ -229,6 +233,7 @@ export function toSandbox(record: SandboxRecord, urls: UrlParts): Sandbox {
     wakeRules: [...record.wakeRules],
     maxWakesPerHour: record.maxWakesPerHour,
     sockets: [...record.sockets],
+    localhostPorts: [...record.localhostPorts],
     access: record.access,
     url: namedUrl(urls, record, defaults.port),
     retentionDays: life.retentionDays,

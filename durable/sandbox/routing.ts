@@ -119,6 +119,7 @@ export class Routing {
       ports: Object.fromEntries(ports),
       rules: record.wakeRules,
       sockets: record.sockets,
+      localhostPorts: record.localhostPorts,
       links: this.#links.facts(Date.now()),
     };
   }

@@ -158,7 +158,7 @@ function current(record: SandboxRecord): SandboxRecord {
   const later = {
     ...{ holds: {}, governed: false, createdBy: null, maxTotalCostMicros: null },
     ...{ origin: null, archive: null, keepPauses: 0, fromStore: false, capture: null, volumes: [] },
-    ...{ wakeRules: [], maxWakesPerHour: null, sockets: [], holdsSockets: false },
+    ...{ wakeRules: [], maxWakesPerHour: null, sockets: [], localhostPorts: [], holdsSockets: false },
   };
   return { ...later, ...record, life: { ...life, ...record.life } };
 }

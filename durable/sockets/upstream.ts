@@ -5,6 +5,7 @@ import { BASE36, randomText } from "../../sdk/contract/random.ts";
 import { socketHeaders } from "../../sdk/contract/socket.ts";
 import type { Cause } from "../../sdk/contract/timeline.ts";
 import { ruleFor, type RuleSubject } from "../../sdk/contract/wake-rule.ts";
+import { asLocalhost } from "../localhost.ts";
 import { sandboxObject, type RouteFacts, type RouteGrant, type SandboxApi } from "../sandbox/api.ts";
 import { ERROR_MAX, hostFault, readMisdirected, readUpTo, sendToMachine } from "../sandbox/request.ts";
 import { isAdmitted, type SocketRecord, type UpgradeRequest } from "./record.ts";
@@ -170,6 +171,7 @@ export class Upstreams {
     headers.set(socketHeaders.delivered, String(delivered));
     headers.set(hostHeaders.socketWord, word);
     if (noKeep) headers.set(hostHeaders.noKeep, "1");
+    if (facts.localhostPorts.includes(record.port)) asLocalhost(headers, record.port);
     const path = `/port/${record.port}${request.path}`;
     const asked = sendToMachine(this.#env, facts.id, grant, { method: "GET", path, headers, body: null });
     const response = await inTime(asked);

@@ -120,6 +120,16 @@ const TotalCost = z.int().min(0).max(1_000_000_000_000);
 /** How many of the states before the last are kept, to roll back to; none unless said. */
 const KeepPauses = z.int().min(0).max(limits.keepPausesMax);
 
+/**
+ * Ports whose programs take requests for `localhost` only, as development servers do: `Host` says `localhost:<port>`
+ * there, as do `Origin` and `Referer` where they named the URL itself, and redirects to it lead back to the URL. None
+ * unless said.
+ */
+const LocalhostPorts = z
+  .array(z.int().min(1).max(65_535))
+  .max(32)
+  .refine((ports) => new Set(ports).size === ports.length, "each port once");
+
 export const CreateSandbox = z
   .strictObject({
     name: SandboxName.optional(),
@@ -159,6 +169,7 @@ export const CreateSandbox = z
     maxWakesPerHour: MaxWakesPerHour.optional(),
     /** WebSockets that stay open while it sleeps; none unless said. */
     sockets: SocketRules.optional(),
+    localhostPorts: LocalhostPorts.optional(),
   })
   .refine((body) => !body.volumes?.length || body.snapshot === undefined, {
     message: "volumes or snapshot, not both: a snapshot brings copies of its own; attach others then",
@@ -200,6 +211,8 @@ export const UpdateSandbox = z
     maxWakesPerHour: MaxWakesPerHour.nullable().optional(),
     /** All of them; an empty list for none. Sockets that are held already stay so. */
     sockets: SocketRules.optional(),
+    /** All of them; an empty list for none. */
+    localhostPorts: LocalhostPorts.optional(),
     /** null: no limit. */
     maxTotalCostMicros: TotalCost.nullable().optional(),
   })
@@ -339,6 +352,7 @@ export const Sandbox = z
     wakeRules: z.array(WakeRule).optional(),
     maxWakesPerHour: z.int().nullable().optional(),
     sockets: z.array(SocketRule).optional(),
+    localhostPorts: z.array(z.int()).optional(),
     access: Access,
     /** The named URL of the default port. */
     url: z.string(),

@@ -252,6 +252,7 @@ export class Objects {
       wakeRules: [],
       maxWakesPerHour: null,
       sockets: [],
+      localhostPorts: [],
       holdsSockets: false,
       host: id === undefined ? null : { id, url: `https://${id}` },
       life,

@@ -390,7 +390,11 @@ export class FakeHost {
         held.counter += 1;
         return json(res, 200, { counter: held.counter, generation: held.machine.generation });
       case "/redirect":
-        res.writeHead(302, { location: "/elsewhere" }).end();
+        res.writeHead(302, {
+          location: url.searchParams.get("to") ?? "/elsewhere",
+          "set-cookie": url.searchParams.getAll("cookie"),
+        });
+        res.end();
         return;
       case "/own-421":
         res.writeHead(421, { "content-type": "text/plain" }).end("mine");

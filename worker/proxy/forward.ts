@@ -1,5 +1,6 @@
 /** Carries one request to the machine that a route leads to, asking the sandbox's object only when the route is not good. */
 import { sandboxObject, type RouteFacts, type RouteGrant } from "../../durable/sandbox/api.ts";
+import { asLocalhost, fromLocalhost } from "../../durable/localhost.ts";
 import { readMisdirected, sendToMachine } from "../../durable/sandbox/request.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { hostHeaders } from "../../sdk/contract/host.ts";
@@ -79,7 +80,8 @@ export async function forward(env: Env, to: Destination, out: Outgoing, note: Re
     const { method, path, subject } = out;
     const rule = subject && ruleFor(route.facts.rules, subject);
     if (rule && isKeptBack(rule, true)) return edgeAnswer(rule, out, note);
-    const headers = rule?.action === "no_keep" ? unkept(out.headers) : out.headers;
+    const local = subject !== null && route.facts.localhostPorts.includes(subject.port) ? subject.port : null;
+    const headers = changed(out.headers, rule?.action === "no_keep", local);
     let response: Response;
     try {
       response = await sendToMachine(env, route.facts.id, route.grant, { method, path, headers, body: out.body.data });
@@ -110,7 +112,9 @@ export async function forward(env: Env, to: Destination, out: Outgoing, note: Re
       response = misdirected;
     }
     if (woken) note.woken = true;
-    return answer(response, note, route.facts.generation, woken ? wakeMs : null);
+    const answered = answer(response, note, route.facts.generation, woken ? wakeMs : null);
+    if (local !== null) fromLocalhost(answered.headers, local, out.headers.get("x-forwarded-prefix") ?? "");
+    return answered;
   }
 }
 
@@ -154,9 +158,12 @@ function edgeAnswer(rule: WakeRule, { method }: Outgoing, note: RequestNote): Re
   return new Response(none ? null : body, { status, headers });
 }
 
-function unkept(from: Headers): Headers {
+/** @param local the port of a program that takes requests for `localhost` only */
+function changed(from: Headers, noKeep: boolean, local: number | null): Headers {
+  if (!noKeep && local === null) return from;
   const headers = new Headers(from);
-  headers.set(hostHeaders.noKeep, "1");
+  if (noKeep) headers.set(hostHeaders.noKeep, "1");
+  if (local !== null) asLocalhost(headers, local);
   return headers;
 }
 

@@ -23,8 +23,13 @@ export function cachedGrant(
   const entry = entries.get(key);
   if (!entry?.grant || (id !== null && entry.facts.id !== id)) return null;
   // Its rules may have changed.
-  if (entry.facts.rules.length + entry.facts.sockets.length > 0 && now - entry.factsAt >= FACTS_MS) return null;
+  if (rulesOf(entry.facts) > 0 && now - entry.factsAt >= FACTS_MS) return null;
   return entry.grant.ticketExpiresAt - now > RENEW_MS ? { facts: entry.facts, grant: entry.grant } : null;
+}
+
+/** What the edge does by itself that the sandbox's owner sets. */
+function rulesOf({ rules, sockets, localhostPorts }: RouteFacts): number {
+  return rules.length + sockets.length + localhostPorts.length;
 }
 
 export function cachedFacts(key: string, now: number): RouteFacts | null {

@@ -57,6 +57,12 @@ export const create: Command = {
       value: "N",
       help: `States before the last that rouse rollback can go back to, at most ${limits.keepPausesMax} (0)`,
     },
+    "localhost-port": {
+      type: "string",
+      value: "PORT",
+      multiple: true,
+      help: "Port of a program that takes requests for localhost only, as development servers do",
+    },
     public: { type: "boolean", help: "Let everybody reach its URL" },
     "no-auto-wake": { type: "boolean", help: "Requests do not wake it" },
     "max-total-cost": {
@@ -75,6 +81,11 @@ export const create: Command = {
     if (getOrCreate && name === undefined) throw new UsageError("--get-or-create needs --name", "Pass --name N.");
     if (args.text("image") !== undefined && args.text("snapshot") !== undefined)
       throw new UsageError("--image or --snapshot, not both", "A snapshot brings its own disk.");
+    const localhostPorts = args.all("localhost-port").map((port) => {
+      if (!/^[1-9]\d{0,4}$/.test(port))
+        throw new UsageError("--localhost-port is a port", "Such as: --localhost-port 5173");
+      return Number(port);
+    });
     const mounts = args.all("volume").map(mountOf);
     if (mounts.length > 0 && args.text("snapshot") !== undefined)
       throw new UsageError("--volume or --snapshot, not both", "Attach it then: rouse volume attach V NAME /PATH");
@@ -93,6 +104,7 @@ export const create: Command = {
       image: args.text("image"),
       snapshot: args.text("snapshot"),
       keepPauses: args.whole("keep-pauses", 0, limits.keepPausesMax),
+      localhostPorts: localhostPorts.length > 0 ? localhostPorts : undefined,
       access: args.flag("public") ? ("public" as const) : undefined,
       autoWake: args.flag("no-auto-wake") ? false : undefined,
       maxTotalCostMicros: microsOf("--max-total-cost", args.text("max-total-cost"), TOTAL_COST_MAX),
