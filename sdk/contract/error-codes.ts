@@ -43,6 +43,7 @@ const registry = {
     status: 404,
     hint: "It is closed, or was never held; list those that are with GET .../{id}/sockets.",
   },
+  domain_not_found: { status: 404, hint: "Check the host name; list domains with GET .../{id}/domains." },
   link_not_found: { status: 404, hint: "Check the id; list links with GET .../{id}/links." },
   point_not_found: { status: 404, hint: "List the points that can be rolled back to with GET .../{id}/history." },
   route_not_found: { status: 404, hint: "Check method and path against the API guide." },
