@@ -4,6 +4,7 @@
  *   write-load  files, SQLite and git under parallel writes, through pauses (100 cycles), snapshots and forks (20)
  *   growth      what is stored of a fresh sandbox, after pandas, and of RAM that is dirtied again and again (100 cycles)
  *   sleepers    what many compact sleepers take of their host (1,000)
+ *   clients     curl, ws, Python, wrk, and Chromium at a Vite development server, each at a machine that sleeps
  *   other-image sleepers wake on a host that has made an image of its own, and never had theirs
  */
 import { mkdtemp, rm } from "node:fs/promises";
@@ -14,6 +15,7 @@ import { Rouse } from "rouse";
 import { defaultHome } from "../../backend-pool/config.ts";
 import { launch } from "../../backend-pool/local/launcher.ts";
 import type { Part } from "./part.ts";
+import { clients } from "./clients.ts";
 import { otherImage } from "./other-image.ts";
 import { growth } from "./growth.ts";
 import { sleepers } from "./sleepers.ts";
@@ -23,6 +25,7 @@ const parts: Readonly<Record<string, Part>> = {
   "write-load": writeLoad,
   growth,
   sleepers,
+  clients,
   "other-image": otherImage,
 };
 

@@ -288,7 +288,7 @@ export class FakeHost {
         if (action === "wake" && machine.memory !== "saved") throw conflict();
         if (action === "boot") {
           held.counter = 0;
-          this.#commandsOf(labelOfId(id) ?? "").reboot();
+          this.#commands.get(labelOfId(id) ?? "")?.reboot();
         }
         Object.assign(held, { env: run.env, idlePauseSeconds: run.idlePauseSeconds, used: false });
         held.machine = {
@@ -381,8 +381,11 @@ export class FakeHost {
       const program = this.#program(labelOfId(held.machine.id) ?? "");
       return program.take({ target, path: path + url.search, body: await bytesOf(req) }, req, res);
     }
-    if (target === "agent" && path.startsWith("/processes")) {
-      const commands = this.#commandsOf(labelOfId(held.machine.id) ?? "");
+    const label = labelOfId(held.machine.id) ?? "";
+    // Of schedules; whatever else is asked of the agent is answered with what was asked.
+    const isRun = String(req.headers["idempotency-key"]).startsWith("run-");
+    if (target === "agent" && path.startsWith("/processes") && (isRun || this.#commands.has(label))) {
+      const commands = this.#commandsOf(label);
       return commands.take(path, url.searchParams, await bytesOf(req), req, res);
     }
     switch (path) {
@@ -405,7 +408,6 @@ export class FakeHost {
       case "/events": {
         res.writeHead(200, { "content-type": "text/event-stream" });
         res.write("data: one\n\n");
-        const label = labelOfId(held.machine.id) ?? "";
         await new Promise<void>((resolve) => this.#holds.set(label, [...(this.#holds.get(label) ?? []), resolve]));
         res.end("data: two\n\n");
         return;
