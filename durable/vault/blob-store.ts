@@ -1,4 +1,5 @@
-/** Where blobs are. R2 through the edge's binding, or any S3. */
+/** Where blobs are. R2 through the edge's binding, any S3, or a folder of the edge's own machine. */
+import { DiskBlobStore } from "./disk-blob-store.ts";
 import { S3BlobStore, s3SettingsOf } from "./s3-blob-store.ts";
 
 export interface Announced {
@@ -28,7 +29,9 @@ export const DELETE_MAX = 100;
 
 export function blobStore(env: Env): BlobStore {
   const s3 = s3SettingsOf(env);
-  return s3 ? new S3BlobStore(s3) : new R2BlobStore(env.BLOBS);
+  if (s3) return new S3BlobStore(s3);
+  if (env.BLOBS_DISK) return new DiskBlobStore(env.BLOBS_DISK);
+  return new R2BlobStore(env.BLOBS);
 }
 
 /** R2's number for bytes that are not the announced ones. It stands at the end of the message, and nowhere else. */

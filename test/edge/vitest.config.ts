@@ -1,3 +1,6 @@
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
@@ -8,6 +11,7 @@ export default defineConfig({
     cloudflareTest(({ inject }) => ({
       wrangler: { configPath: fileURLToPath(new URL("../../wrangler.toml", import.meta.url)) },
       miniflare: {
+        serviceBindings: { TEST_DISK: { disk: { path: mkdtempSync(join(tmpdir(), "rouse-disk-")), writable: true } } },
         bindings: {
           ROUSE_DOMAIN: "rouse.test",
           ROUSE_LOG: "off",
@@ -21,6 +25,7 @@ export default defineConfig({
           ROUSE_HOST_SECRET: secrets.hostSecret,
           ROUSE_BOOTSTRAP_KEY: secrets.apiKey,
           HOST_URL: inject("hostUrl"),
+          ROUSE_DNS_URL: inject("dnsUrl"),
         },
       },
     })),
