@@ -11,6 +11,7 @@ import { mustMay } from "./middleware/permission.ts";
 import { limitRate } from "./middleware/rate-limit.ts";
 import { accountRoute } from "./routes/account.ts";
 import type { Context } from "./routes/context.ts";
+import { domainRoute } from "./routes/domains.ts";
 import { eventRoute } from "./routes/events.ts";
 import { copyRoute } from "./routes/copies.ts";
 import { hookRoute } from "./routes/hooks.ts";
@@ -25,6 +26,7 @@ import { previewRoute } from "./routes/previews.ts";
 import { sandboxRoute } from "./routes/sandboxes.ts";
 import { scheduleRoute } from "./routes/schedules.ts";
 import { socketRoute } from "./routes/sockets.ts";
+import { tlsCheck } from "./routes/tls-check.ts";
 import { volumeRoute } from "./routes/volumes.ts";
 
 interface AppEnv {
@@ -44,6 +46,7 @@ app.get("/v1/openapi.json", (c) => {
 app.route("/internal", internal);
 app.route("/", login);
 app.all("/hooks/:token", (c) => takeHook(c.env, c.req.raw, c.req.param("token"), c.env.note));
+app.get("/v1/domains/tls-check", (c) => tlsCheck(c.env, new URL(c.req.url), c.env.note.id));
 app.all("/v1/*", (c) => serve(c.env, c.req.raw, c.env.note));
 app.onError((fault, c) => faultResponse(fault, c.env.note.id));
 app.notFound((c) => {
@@ -83,6 +86,8 @@ function run(context: Context): Promise<Response> {
       return scheduleRoute(context);
     case "events":
       return eventRoute(context);
+    case "domains":
+      return domainRoute(context);
     case "links":
       return linkRoute(context);
     case "sockets":

@@ -12,6 +12,17 @@ declare namespace Cloudflare {
     SCHEDULES: DurableObjectNamespace<never>;
     SOCKETS: DurableObjectNamespace<never>;
     OUTBOX: DurableObjectNamespace<never>;
+    /** One object for each host name that is a domain of a sandbox, or is to be. */
+    DOMAINS: DurableObjectNamespace<never>;
+    CLAIMS: DurableObjectNamespace<never>;
+    /** Where names are looked up: a resolver that speaks RFC 8484; https://cloudflare-dns.com/dns-query unless set. */
+    ROUSE_DNS_URL?: string;
+    /** What domains are to point to: a host name, or addresses with commas between; the sandbox's named host unless set. */
+    ROUSE_DOMAIN_TARGET?: string;
+    /** `any`: names that only one network knows, such as `shop.internal`, may be domains. For local use. */
+    ROUSE_DOMAIN_NAMES?: string;
+    /** Host names of the API apart from `ROUSE_DOMAIN`, with commas between: no domains, and never looked up as such. */
+    ROUSE_API_HOSTS?: string;
     /** Where events leave: a network that reaches public addresses alone. Without it, the platform's own (ADR 16). */
     EVENTS_OUT?: Fetcher;
     /** `any`: events may be sent to plain HTTP, any port and private addresses. For local use. */

@@ -1,10 +1,14 @@
-/** Entry of the edge. Named URLs go straight to the proxy; everything else is the API. */
+/** Entry of the edge. Named URLs and domains of sandboxes go straight to the proxy; everything else is the API. */
 import { app } from "./app.ts";
 import { logRequest, requestIdOf, type RequestNote } from "./log.ts";
+import { namedFaultResponse } from "./errors.ts";
+import { customDomain } from "./proxy/custom-domain.ts";
 import { named } from "./proxy/named.ts";
 import { parseTarget } from "./proxy/target.ts";
 
 export { AccountObject } from "../durable/account/object.ts";
+export { ClaimsObject } from "../durable/claims/object.ts";
+export { DomainObject } from "../durable/domains/object.ts";
 export { InboxObject } from "../durable/inbox/object.ts";
 export { LoginObject } from "../durable/login/object.ts";
 export { OutboxObject } from "../durable/outbox/object.ts";
@@ -20,12 +24,29 @@ export default {
   async fetch(request, env, ctx): Promise<Response> {
     const note: RequestNote = { id: requestIdOf(request.headers), startedAt: Date.now() };
     const url = new URL(request.url);
-    const target = parseTarget(url.host, url.pathname, env.ROUSE_DOMAIN);
-    const response = target ? await named(env, ctx, request, url, target, note) : await api(request, env, ctx, note);
+    const response = await respond(request, url, env, ctx, note);
     logRequest(env, request, note, response.status);
     return response;
   },
 } satisfies ExportedHandler<Env>;
+
+async function respond(
+  request: Request,
+  url: URL,
+  env: Env,
+  ctx: ExecutionContext,
+  note: RequestNote,
+): Promise<Response> {
+  let target;
+  try {
+    // A domain's paths are all its program's, also those that mean a sandbox at the API.
+    target = await customDomain(env, url.hostname, Date.now());
+  } catch (fault) {
+    return namedFaultResponse(fault, note.id);
+  }
+  target ??= parseTarget(url.host, url.pathname, env.ROUSE_DOMAIN);
+  return target ? named(env, ctx, request, url, target, note) : api(request, env, ctx, note);
+}
 
 async function api(request: Request, env: Env, ctx: ExecutionContext, note: RequestNote): Promise<Response> {
   const response = await app.fetch(request, { ...env, note }, ctx);

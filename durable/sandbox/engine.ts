@@ -219,7 +219,7 @@ export class Engine {
       ...released.map(({ vault, manifest }) => ({ kind: "release", vault, owner: id, manifest }) as const),
       ...letGo.map(({ attachment }) => ({ kind: "detach", attachment, sandboxId: id, generation, settled }) as const),
       ...detached,
-      ...(isGone ? (["inbox", "schedules"] as const).map((kind) => ({ kind, sandboxId: id })) : []),
+      ...(isGone ? (["inbox", "schedules", "domains"] as const).map((kind) => ({ kind, sandboxId: id })) : []),
       ...(tellsSockets ? [{ kind: "sockets", sandboxId: id } as const] : []),
     ];
     store.transaction(() => {

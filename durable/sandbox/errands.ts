@@ -1,6 +1,7 @@
 /** What others are told until they have taken note. An errand is noted with the change that it follows from. */
 import { labelOfId } from "../../sdk/contract/names.ts";
 import { backoffMs } from "../backoff.ts";
+import { claimsObject } from "../claims/api.ts";
 import { readBoard } from "../hosts/board-facade.ts";
 import { inboxObject } from "../inbox/api.ts";
 import { schedulesObject } from "../schedules/api.ts";
@@ -56,6 +57,12 @@ export interface CloseSchedules {
   readonly sandboxId: string;
 }
 
+/** The account's domains: the sandbox is deleted for good. */
+export interface ReleaseDomains {
+  readonly kind: "domains";
+  readonly sandboxId: string;
+}
+
 /** Another sandbox: something happened that is an event of it. */
 export interface Note {
   readonly kind: "note";
@@ -69,7 +76,7 @@ export interface TellSockets {
   readonly sandboxId: string;
 }
 
-export type Errand = Release | Detach | Purge | TellSockets | CloseInbox | CloseSchedules | Note;
+export type Errand = Release | Detach | Purge | TellSockets | CloseInbox | CloseSchedules | ReleaseDomains | Note;
 
 const FIRST_TRY_MS: Record<Errand["kind"], number> = {
   release: 1000,
@@ -77,6 +84,7 @@ const FIRST_TRY_MS: Record<Errand["kind"], number> = {
   purge: 5000,
   inbox: 1000,
   schedules: 1000,
+  domains: 1000,
   sockets: 1000,
   note: 1000,
 };
@@ -177,6 +185,10 @@ export class Errands {
         await schedulesObject(this.#env.SCHEDULES, account, labelOfId(sandboxId) ?? "").purge(sandboxId);
         return true;
       }
+      case "domains": {
+        await claimsObject(this.#env.CLAIMS, account).purge(errand.sandboxId);
+        return true;
+      }
       case "note": {
         const { sandboxId, note } = errand;
         await sandboxObject(this.#env.SANDBOX, account, labelOfId(sandboxId) ?? "").note(sandboxId, note);
@@ -213,6 +225,8 @@ function keyOf(errand: Errand): string {
       return `inbox ${errand.sandboxId}`;
     case "schedules":
       return `schedules ${errand.sandboxId}`;
+    case "domains":
+      return `domains ${errand.sandboxId}`;
     case "note":
       return `note ${errand.sandboxId} ${errand.note.key}`;
     case "sockets":

@@ -25,6 +25,7 @@ export default defineConfig({
           ROUSE_HOST_SECRET: secrets.hostSecret,
           ROUSE_BOOTSTRAP_KEY: secrets.apiKey,
           HOST_URL: inject("hostUrl"),
+          ROUSE_DNS_URL: inject("dnsUrl"),
         },
       },
     })),

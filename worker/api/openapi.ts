@@ -21,6 +21,14 @@ export function openApi(operations: readonly Operation[]): Json {
   paths["/v1/openapi.json"] = {
     get: { summary: "This document.", security: [], responses: { 200: { description: "OpenAPI 3.1." } } },
   };
+  paths["/v1/domains/tls-check"] = {
+    get: {
+      summary: "Whether a proxy in front may get a certificate for a host name: 200, or 404.",
+      security: [],
+      parameters: [{ name: "domain", in: "query", required: true, schema: { type: "string" } }],
+      responses: { 200: { description: "A domain of a sandbox, a named host, or the API." } },
+    },
+  };
   return {
     openapi: "3.1.0",
     info: { title: "Rouse", version: "0.1.0", description: "Named Linux machines that sleep with their RAM." },

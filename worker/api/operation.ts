@@ -15,6 +15,7 @@ export type Work =
   | "volumes"
   | "hooks"
   | "schedules"
+  | "domains"
   | "events";
 
 export interface Operation {

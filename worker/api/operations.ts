@@ -67,6 +67,7 @@ import {
 import { Why } from "../../sdk/contract/timeline.ts";
 import { Usage, UsageQuery } from "../../sdk/contract/usage.ts";
 import { copies } from "./copy-operations.ts";
+import { domains } from "./domain-operations.ts";
 import { events } from "./event-operations.ts";
 import { hooks } from "./hook-operations.ts";
 import { links } from "./link-operations.ts";
@@ -461,6 +462,7 @@ export const operations: readonly Operation[] = [
   ...previews.map((one) => ({ ...one, work: "preview" as const })),
   ...hooks.map((one) => ({ ...one, work: "hooks" as const })),
   ...schedules.map((one) => ({ ...one, work: "schedules" as const })),
+  ...domains.map((one) => ({ ...one, work: "domains" as const })),
   ...events.map((one) => ({ ...one, work: "events" as const })),
   ...links.map((one) => ({ ...one, work: "links" as const })),
   ...sockets.map((one) => ({ ...one, work: "sockets" as const })),

@@ -18,6 +18,7 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
     case "preview":
     case "hooks":
     case "schedules":
+    case "domains":
     case "links":
     case "sockets":
     case "volumes":
@@ -41,6 +42,7 @@ const partial: ReadonlySet<Operation["work"]> = new Set([
   "preview",
   "hooks",
   "schedules",
+  "domains",
   "links",
   "sockets",
 ]);

@@ -64,7 +64,7 @@ export async function admit(
   const headerCaller = headerKey === null ? null : await callerOf(env, headerKey, now);
   for (const caller of [bearerCaller, headerCaller]) {
     if (caller?.account !== target.account || !may(caller.access, "use_sandboxes")) continue;
-    await mustSee(env, caller, target.label, null);
+    await mustSee(env, caller, target.label, target.id ?? null);
     const { keyId } = caller;
     return { ...plain, dropAuthorization, keyId, pass: { by: "key", keyId } };
   }
@@ -111,9 +111,9 @@ function unknown(): RouseFailure {
 export async function factsOf(env: Env, target: Target, now: number, fresh: boolean): Promise<RouteFacts> {
   const key = routeKey(target);
   const known = fresh ? null : cachedFacts(key, now);
-  if (known) return known;
+  if (known && (target.id === undefined || known.id === target.id)) return known;
   const result = await sandboxObject(env.SANDBOX, target.account, target.label).route({
-    id: null,
+    id: target.id ?? null,
     wake: false,
     waitMs: 0,
     verify: false,

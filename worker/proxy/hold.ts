@@ -32,7 +32,7 @@ export interface HoldAsk {
 /** What is known of the sandbox, at whatever age a route is good: a warm upgrade asks no object. */
 export async function factsForUpgrade(env: Env, target: Target): Promise<RouteFacts> {
   const now = Date.now();
-  return cachedGrant(routeKey(target), null, now)?.facts ?? factsOf(env, target, now, false);
+  return cachedGrant(routeKey(target), target.id ?? null, now)?.facts ?? factsOf(env, target, now, false);
 }
 
 /** The query without the parameter by which a client asks for its socket to be held, and whether it did. */

@@ -1,4 +1,4 @@
-/** Named URLs: from a host name or path to the program in a sandbox. */
+/** Named URLs and domains: from a host name or path to the program in a sandbox. */
 import { LINK_TOKEN_NAME, namedHost } from "../../durable/named-url.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { sandboxObject } from "../../durable/sandbox/api.ts";
@@ -79,7 +79,12 @@ export async function named(
       return withProtocol(response, request.headers);
     }
     try {
-      const response = await forward(env, { account: target.account, label: target.label, id: null }, out, note);
+      const response = await forward(
+        env,
+        { account: target.account, label: target.label, id: target.id ?? null },
+        out,
+        note,
+      );
       if (linkId !== null) noteUse(env, ctx, target, linkId, out.cause.request, note.woken === true);
       return withProtocol(response, request.headers);
     } catch (fault) {

@@ -25,12 +25,12 @@ export function wantsReceipt(headers: Headers): boolean {
 export async function takeRequest(
   env: Env,
   request: Request,
-  { account, label, port }: Target,
+  { account, label, id, port }: Target,
   path: string,
   headers: Headers,
   note: RequestNote,
 ): Promise<Response> {
-  const { sandbox } = okOrThrow(await sandboxObject(env.SANDBOX, account, label).get({ id: null }));
+  const { sandbox } = okOrThrow(await sandboxObject(env.SANDBOX, account, label).get({ id: id ?? null }));
   const body = await readBytes(request, hookLimits.requestBytesMax, BODY_MS);
   const kept = [...headers].filter(([name]) => !DROPPED.has(name));
   const target = { method: request.method, port, path };

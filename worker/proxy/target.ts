@@ -7,6 +7,8 @@ import { defaults } from "../../sdk/contract/sandbox.ts";
 export interface Target {
   readonly label: string;
   readonly account: string;
+  /** The one that has the label, and no other that has it later; undefined for whatever has it. */
+  readonly id?: string;
   readonly port: number;
   /** What the path form has before the program's own path; empty for the host form. */
   readonly prefix: string;
