@@ -22,6 +22,8 @@ export type {
 } from "./volumes.ts";
 export { HookEvents, Hooks } from "./hooks.ts";
 export type { HookEventFilter, HookEventOptions } from "./hooks.ts";
+export { Domains } from "./domains.ts";
+export type { DomainInput } from "./domains.ts";
 export { Schedules } from "./schedules.ts";
 export type { ScheduleChanges, ScheduleInput, ScheduleRunFilter } from "./schedules.ts";
 export { EventEndpoints } from "./event-endpoints.ts";
@@ -90,6 +92,16 @@ export type {
   Quotas,
   UpdateAccount,
 } from "../contract/account.ts";
+export type {
+  CreateDomain,
+  DeletedDomain,
+  DnsRecord,
+  Domain,
+  DomainPointing,
+  DomainReason,
+  DomainState,
+  UpdateDomain,
+} from "../contract/domain.ts";
 export type { ErrorBody, ErrorCode } from "../contract/errors.ts";
 export type {
   Context,

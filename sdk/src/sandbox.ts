@@ -24,6 +24,7 @@ import type { ForkOptions } from "./forks.ts";
 import { Events } from "./events.ts";
 import { Hooks } from "./hooks.ts";
 import { Interpreter } from "./interpreter.ts";
+import { Domains } from "./domains.ts";
 import { Schedules } from "./schedules.ts";
 import { namedFetch } from "./named-fetch.ts";
 import { urlOfPort } from "./named-url.ts";
@@ -91,6 +92,8 @@ export class Sandbox {
   readonly hooks: Hooks;
   /** What runs in it at its times, for which it is woken. */
   readonly schedules: Schedules;
+  /** Host names of one's own. */
+  readonly domains: Domains;
   /** WebSockets that are held while it sleeps. */
   readonly sockets: Sockets;
   readonly #transport: Transport;
@@ -109,6 +112,7 @@ export class Sandbox {
     this.links = new Links(this.#remote);
     this.events = new Events(this.#remote);
     this.hooks = new Hooks(this.#remote);
+    this.domains = new Domains(this.#remote);
     this.schedules = new Schedules(this.#remote);
     this.sockets = new Sockets(this.#remote);
   }

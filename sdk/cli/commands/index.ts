@@ -6,6 +6,7 @@ import { cp } from "./cp.ts";
 import { create } from "./create.ts";
 import { diff } from "./diff.ts";
 import { doctor } from "./doctor.ts";
+import { domain } from "./domain.ts";
 import { endpoint } from "./endpoint.ts";
 import { events } from "./events.ts";
 import { extend } from "./extend.ts";
@@ -55,6 +56,7 @@ export const commands: readonly Command[] = [
   cp,
   url,
   link,
+  domain,
   pause,
   wake,
   stop,
