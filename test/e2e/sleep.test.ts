@@ -63,7 +63,8 @@ describe("a machine that sleeps", () => {
     expect(numbers.length).toBeGreaterThan(10);
   });
 
-  it("has the right time on the first command after a sleep", async ({ expect }) => {
+  // These mostly wait, each with a machine of its own.
+  it.concurrent("has the right time on the first command after a sleep", async ({ expect }) => {
     await sandbox.pause();
     await settle(sandbox, "local");
     await delay(20_000);
@@ -74,7 +75,7 @@ describe("a machine that sleeps", () => {
     expect(Number(result.stdout)).toBeLessThan(to + 0.5);
   });
 
-  it("keeps over an idle pause what a manual pause keeps", async ({ expect }) => {
+  it.concurrent("keeps over an idle pause what a manual pause keeps", async ({ expect }) => {
     const idle = await rouse.sandboxes.create({ name: freshName("idle"), idlePauseSeconds: 10 });
     // Unsynced writes up to the moment it goes idle, and a variable.
     await idle.exec(
@@ -94,7 +95,7 @@ describe("a machine that sleeps", () => {
     await idle.delete();
   });
 
-  it("stays awake while a command runs, and while its CPUs work", async ({ expect }) => {
+  it.concurrent("stays awake while a command runs, and while its CPUs work", async ({ expect }) => {
     const busy = await rouse.sandboxes.create({ name: freshName("busy"), idlePauseSeconds: 10 });
     await busy.exec(
       "nohup sh -c 'end=$(( $(date +%s) + 18 )); while [ $(date +%s) -lt $end ]; do :; done' >/dev/null 2>&1 &",
