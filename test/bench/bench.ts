@@ -1,7 +1,7 @@
 /**
  * `npm run bench [-- --runs N]`: every path that users wait on, next to the floor of the same machine in the same run.
  * Prints a table and writes `results/latest.json`. With `--only storage` it measures sleep and what is stored alone,
- * and writes nothing.
+ * with `--only edge` what the edge adds, and writes nothing.
  */
 import { randomBytes } from "node:crypto";
 import { copyFile, cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -17,6 +17,7 @@ import { run } from "../../backend-pool/process.ts";
 import { controlSecret, ticketSecret } from "../../sdk/contract/host-secrets.ts";
 import { hostHeaders, hostPaths, type SleepDepth } from "../../sdk/contract/host.ts";
 import { sign, signingKey } from "../../sdk/contract/ticket.ts";
+import { measureEdge } from "./edge.ts";
 import { Floor, timed, type FloorMachine } from "./floor.ts";
 import { measureSavevm } from "./savevm.ts";
 import { measureStorage } from "./storage.ts";
@@ -24,7 +25,8 @@ import { measureStorage } from "./storage.ts";
 const { values: flags } = parseArgs({
   options: { runs: { type: "string" }, quick: { type: "boolean", default: false }, only: { type: "string" } },
 });
-if (flags.only !== undefined && flags.only !== "storage") throw new Error(`--only storage, not ${flags.only}`);
+if (flags.only !== undefined && flags.only !== "storage" && flags.only !== "edge")
+  throw new Error(`--only storage or edge, not ${flags.only}`);
 const ALL = flags.only === undefined;
 const RUNS = Number(flags.runs ?? (flags.quick ? 5 : 20));
 const WARM_RUNS = flags.quick ? 100 : 500;
@@ -66,6 +68,12 @@ function put(
     ratio: floorP50 === null ? null : round(p50 / floorP50),
   });
   console.error(`  ${name}: p50 ${row.p50} ${unit}`);
+}
+
+if (flags.only === "edge") {
+  await edge();
+  tell("the edge alone");
+  process.exit(0);
 }
 
 const stateDir = await mkdtemp(join(tmpdir(), "rouse-bench-"));
@@ -157,6 +165,7 @@ try {
   put("snapshot_frozen", "ms", stored.frozen, stored.barePause);
   put("snapshot_ready", "ms", stored.snapshot, null);
   put("fork_first_byte", "ms", stored.fork, stored.bareWake);
+  if (ALL) await edge();
 } finally {
   await system.stop();
   await rm(stateDir, { recursive: true, force: true });
@@ -168,15 +177,31 @@ if (ALL) {
   await mkdir(join(import.meta.dirname, "results"), { recursive: true });
   await writeFile(join(import.meta.dirname, "results/latest.json"), `${JSON.stringify(result, null, 2)}\n`);
 }
-console.log(`${machine}, ${system.accelerator}`);
-console.log(`${"".padEnd(32)}${["runs", "p50", "p95", "floor", "ratio"].map((head) => head.padStart(10)).join("")}`);
-for (const row of rows) {
-  const cells = [row.runs, row.p50, row.p95, row.floorP50 ?? "-", row.ratio ?? "-"]
-    .map((cell) => String(cell).padStart(10))
-    .join("");
-  console.log(`${row.name.padEnd(32)}${cells}  ${row.unit}`);
-}
+tell(`${machine}, ${system.accelerator}`);
 process.exit(0);
+
+function tell(title: string): void {
+  console.log(title);
+  console.log(`${"".padEnd(32)}${["runs", "p50", "p95", "floor", "ratio"].map((head) => head.padStart(10)).join("")}`);
+  for (const row of rows) {
+    const cells = [row.runs, row.p50, row.p95, row.floorP50 ?? "-", row.ratio ?? "-"]
+      .map((cell) => String(cell).padStart(10))
+      .join("");
+    console.log(`${row.name.padEnd(32)}${cells}  ${row.unit}`);
+  }
+}
+
+/** What the edge adds to a program's answer, next to a Worker that only passes on. */
+async function edge(): Promise<void> {
+  const { load, download, upload, webhook } = await measureEdge(flags.quick ? 200 : 2000, flags.quick ? 32 : 256);
+  for (const [connections, { own, bare }] of Object.entries(load)) {
+    put(`edge_request_c${connections}`, "ms", own.latency, bare.latency);
+    put(`edge_throughput_c${connections}`, "req/s", own.rate, bare.rate);
+  }
+  put("edge_download", "MiB/s", download.own, download.bare);
+  put("edge_upload", "MiB/s", upload.own, upload.bare);
+  put("webhook_ack_asleep", "ms", webhook, load[1]?.bare.latency ?? null);
+}
 
 /** Requests, files, new machines and boots. */
 async function awake(sandbox: Sandbox, floor: Floor, wakeFloor: number): Promise<void> {
