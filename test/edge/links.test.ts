@@ -127,7 +127,7 @@ it("are for their sandbox alone, also under the same name", async () => {
   await ask("POST", "/v1/sandboxes", { name });
   expect((await visit(name, link.token)).status).toBe(403);
   expect((await ask<List>("GET", linksOf(name))).body.data).toEqual([]);
-  expect((await visit(freshName(), link.token)).status).toBe(404);
+  expect((await visit(freshName(), link.token)).status).toBe(403);
 });
 
 it("are refused when they say nothing sensible, and are not endless", async () => {

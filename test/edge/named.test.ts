@@ -275,11 +275,13 @@ describe("never wakes", () => {
 
   it("what is not there", async () => {
     expect((await edge(url(freshName()), { headers: key })).status).toBe(404);
-    expect((await edge(url(freshName()))).status).toBe(404);
+    // Who has no key is not told what there is.
+    expect((await edge(url(freshName()))).status).toBe(401);
     expect((await edge("http://a.b.rouse.test/", { headers: key })).status).toBe(404);
     const { name, id } = await created();
     await ask("DELETE", `/v1/sandboxes/${id}`);
     expect((await edge(url(name), { headers: key })).status).toBe(410);
+    expect((await edge(url(name))).status).toBe(401);
   });
 
   it("a sandbox without autoWake", async () => {

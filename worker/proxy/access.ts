@@ -47,7 +47,7 @@ let keys:
   | { readonly secret: string; readonly link: Promise<SigningKey>; readonly share: Promise<SigningKey> }
   | undefined;
 
-/** @throws RouseFailure `unauthorized`, `forbidden`, `permission_denied`, `not_found`, `sandbox_gone` */
+/** @throws RouseFailure `unauthorized`, `forbidden`, `permission_denied`; with a key also `not_found`, `sandbox_gone` */
 export async function admit(
   env: Env,
   request: Request,
@@ -70,11 +70,15 @@ export async function admit(
   }
 
   const stranger = [bearerCaller, headerCaller].some((caller) => caller !== null && caller.account !== target.account);
-  // To another account what exists must not answer sooner, or otherwise, than what does not.
+  const own = bearerCaller ?? headerCaller;
+  // To another account what exists must not answer sooner, or otherwise, than what does not. Who brings no key is told
+  // of what is not there just what is said of what is private.
   const facts = await factsOf(env, target, now, stranger).catch((fault: unknown) => {
-    throw stranger ? unknown() : fault;
+    if (stranger) throw unknown();
+    if (own === null && isAbsence(fault)) return null;
+    throw fault;
   });
-  if (isPublic(facts, target.port)) return { ...plain, dropAuthorization };
+  if (facts && isPublic(facts, target.port)) return { ...plain, dropAuthorization };
   const headerToken = request.headers.get(PREVIEW_TOKEN) ?? request.headers.get("x-rouse-token");
   const verdicts = [];
   const tokens = [headerToken, queryToken, protocolToken(request.headers), cookieToken(request.headers)];
@@ -89,7 +93,6 @@ export async function admit(
     verdicts.push(verdict);
   }
   if (stranger) throw unknown();
-  const own = bearerCaller ?? headerCaller;
   if (own) throw new RouseFailure("permission_denied", `A key with the access "${own.access}" reaches no machine.`);
   if (verdicts.includes("elsewhere")) {
     throw new RouseFailure("forbidden", "This credential is good for another sandbox or port.");
@@ -105,6 +108,10 @@ export async function admit(
 /** A sandbox of another account that is not public does not exist. */
 function unknown(): RouseFailure {
   return new RouseFailure("not_found", "There is no such sandbox.");
+}
+
+function isAbsence(fault: unknown): boolean {
+  return fault instanceof RouseFailure && (fault.code === "not_found" || fault.code === "sandbox_gone");
 }
 
 /** Who may come in, and which rules there are, as last heard; asking wakes nothing. @param fresh ask anew */
@@ -129,18 +136,18 @@ function isPublic(facts: RouteFacts, port: number): boolean {
   return (port === defaults.port && facts.access === "public") || facts.ports[port]?.visibility === "public";
 }
 
-/** What a token opens, or why it does not open this. */
+/** What a token opens, or why it does not open this. @param facts null: of a sandbox that is not there */
 async function judge(
   env: Env,
   token: string,
-  facts: RouteFacts,
+  facts: RouteFacts | null,
   port: number,
   path: string,
   now: number,
 ): Promise<Grant | "invalid" | "elsewhere"> {
   const grant = signed.get(token) ?? (await opened(env, token, now));
   if (!grant || grant.e <= now) return "invalid";
-  if (grant.s !== facts.id) return "elsewhere";
+  if (grant.s !== facts?.id) return "elsewhere";
   if ("l" in grant) {
     const link = facts.links[grant.l];
     if (!link) return "invalid";
