@@ -8,7 +8,7 @@ import { ruleFor, type RuleSubject } from "../../sdk/contract/wake-rule.ts";
 import { asLocalhost } from "../localhost.ts";
 import { sandboxObject, type RouteFacts, type RouteGrant, type SandboxApi } from "../sandbox/api.ts";
 import { ERROR_MAX, hostFault, readMisdirected, readUpTo, sendToMachine } from "../sandbox/request.ts";
-import { isAdmitted, type SocketRecord, type UpgradeRequest } from "./record.ts";
+import { credentialOf, isAdmitted, type SocketRecord, type UpgradeRequest } from "./record.ts";
 import type { Whose } from "./store.ts";
 
 /** Longest wait for a wake, and for a program to take a connection, milliseconds. */
@@ -87,7 +87,8 @@ export class Upstreams {
   async open(whose: Whose, ask: OpenAsk): Promise<Opened> {
     const { record, wake } = ask;
     const { port, path, userAgent } = record;
-    const subject: RuleSubject = { method: "GET", path, userAgent, port };
+    const credential = credentialOf(record.pass);
+    const subject: RuleSubject = { method: "GET", path, userAgent, port, credential };
     let woken = false;
     for (let tries = 0; tries < TRIES; tries++) {
       const routed = await this.#route(whose, wake, ask.cause, subject);

@@ -20,6 +20,12 @@ const Match = z
     /** Text in the `user-agent`, in small letters or capitals. */
     userAgent: z.string().min(1).max(200).optional(),
     port: z.int().min(1).max(65_535).optional(),
+    /** What let the request in: the id of an API key or share link, or `none` for one that showed neither. */
+    credential: z
+      .string()
+      .regex(/^[\w-]+$/, "the id of a key or link, or none")
+      .max(100)
+      .optional(),
   })
   .refine((match) => Object.keys(match).length > 0, "say what requests the rule is for");
 
@@ -70,6 +76,8 @@ export interface RuleSubject {
   readonly path: string;
   readonly userAgent: string;
   readonly port: number;
+  /** Id of the key or link; null without one. */
+  readonly credential: string | null;
 }
 
 /** The rule that a request falls under; null for none. */
@@ -83,7 +91,9 @@ export function isKeptBack({ action, when }: WakeRule, isRunning: boolean): bool
   return !isRunning || when === "always";
 }
 
-function matches({ methods, path, userAgent, port }: WakeRule["match"], subject: RuleSubject): boolean {
+function matches(match: WakeRule["match"], subject: RuleSubject): boolean {
+  const { methods, path, userAgent, port, credential } = match;
+  if (credential !== undefined && credential !== (subject.credential ?? "none")) return false;
   if (methods && !methods.includes(subject.method)) return false;
   if (port !== undefined && port !== subject.port) return false;
   if (userAgent !== undefined && !subject.userAgent.toLowerCase().includes(userAgent.toLowerCase())) return false;

@@ -2,6 +2,7 @@
 import { env } from "cloudflare:workers";
 import { evictDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import type { Link } from "../../sdk/contract/link.ts";
 import { isKeptBack, ruleFor, WakeRules } from "../../sdk/contract/wake-rule.ts";
 import type { Why } from "../../sdk/contract/timeline.ts";
 import { ask, edge, faultOf, heartbeat, paused, secrets } from "./client.ts";
@@ -85,6 +86,19 @@ it("hold as soon as they are changed, and are refused when they say nothing", as
   expect((await update(many)).body.error.code).toBe("invalid_request");
 });
 
+it("let one share link look without waking, and another wake", async () => {
+  const { id, name } = await paused();
+  const link = async () => (await ask<Link>("POST", `/v1/sandboxes/${id}/links`, {})).body;
+  const [monitor, friend] = [await link(), await link()];
+  const wakeRules = [{ match: { credential: monitor.id }, action: "no_wake" }];
+  expect((await ask("POST", `/v1/sandboxes/${id}:update`, { wakeRules })).status).toBe(200);
+  const by = (token: string | undefined) =>
+    edge(`http://${name}.rouse.test/`, { headers: { "x-rouse-token": token ?? "" } });
+  expect((await by(monitor.token)).status).toBe(409);
+  expect((await by(friend.token)).headers.get("x-rouse-state")).toBe("woken");
+  expect((await by(monitor.token)).status).toBe(200);
+});
+
 it("requests wake it only so often within an hour, and the API always does", async () => {
   const { id, name } = await paused({ maxWakesPerHour: 2 });
   const sleep = () => ask("POST", `/v1/sandboxes/${id}:pause`, {});
@@ -112,11 +126,14 @@ it("requests wake it only so often within an hour, and the API always does", asy
 
 it("the first that matches counts", () => {
   const parsed = WakeRules.parse(rules);
-  const subject = { method: "GET", path: "/metrics/x", userAgent: "", port: 8080 };
+  const subject = { method: "GET", path: "/metrics/x", userAgent: "", port: 8080, credential: null };
   expect(ruleFor(parsed, subject)?.action).toBe("no_keep");
   expect(ruleFor(parsed, { ...subject, port: 9090 })).toBeNull();
   expect(ruleFor(parsed, { ...subject, method: "OPTIONS" })?.action).toBe("ignore");
   expect(ruleFor(parsed, { ...subject, path: "/health/" })).toBeNull();
+  const strangers = WakeRules.parse([{ match: { credential: "none" }, action: "ignore" }]);
+  expect(ruleFor(strangers, subject)?.action).toBe("ignore");
+  expect(ruleFor(strangers, { ...subject, credential: "key-1" })).toBeNull();
   const [answer, always] = parsed;
   expect([answer, always].map((rule) => rule && [isKeptBack(rule, true), isKeptBack(rule, false)])).toEqual([
     [false, true],

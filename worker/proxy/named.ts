@@ -2,6 +2,7 @@
 import { LINK_TOKEN_NAME, namedHost } from "../../durable/named-url.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { sandboxObject } from "../../durable/sandbox/api.ts";
+import { credentialOf } from "../../durable/sockets/record.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import { causeOf } from "../cause.ts";
 import { namedFaultResponse } from "../errors.ts";
@@ -67,7 +68,10 @@ export async function named(
       waitMs: navigation ? NAVIGATION_HOLD_MS : HOLD_MS,
       cause: causeOf("request", request, url, note, admission.keyId ?? linkId, target.port),
       wake: admission.wake,
-      subject: { method, path, userAgent: request.headers.get("user-agent") ?? "", port: target.port },
+      subject: {
+        ...{ method, path, userAgent: request.headers.get("user-agent") ?? "", port: target.port },
+        credential: credentialOf(admission.pass),
+      },
     };
     const facts = upgrade ? await factsForUpgrade(env, target) : null;
     const rule = facts && heldBy(facts, out.subject, asked, admission);

@@ -35,7 +35,7 @@ export const rules: Command = {
   },
 };
 
-function matchOf({ match: { methods, path, userAgent, port } }: WakeRule): string {
+function matchOf({ match: { methods, path, userAgent, port, credential } }: WakeRule): string {
   const parts = [methods?.join(","), path, userAgent && `agent ${JSON.stringify(userAgent)}`, port && `port ${port}`];
-  return parts.filter(Boolean).join(" ");
+  return [...parts, credential && `by ${credential}`].filter(Boolean).join(" ");
 }
