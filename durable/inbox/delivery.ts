@@ -2,7 +2,7 @@
  * Delivering what waits: one event of a hook at a time, in the order of arrival, each until the program took it. Other
  * hooks go on meanwhile. What a try does is stored before and after, so that one that breaks off is made again.
  */
-import type { Failure } from "../../sdk/contract/error-codes.ts";
+import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
 import { hookLimits } from "../../sdk/contract/hook.ts";
 import { CAUSE_REQUEST_MAX, type Cause } from "../../sdk/contract/timeline.ts";
 import { sandboxObject, type RouteGrant } from "../sandbox/api.ts";
@@ -29,6 +29,8 @@ const WAKE_MS = 30_000;
 const SETTLING_MS = 60_000;
 /** How long what a program answered is kept, milliseconds. */
 const ANSWER_KEPT_MS = DAY_MS;
+/** Whoever else was at fault, the program was not: tries that end so count only when they go on for a minute. */
+const NOT_REACHED: ReadonlySet<ErrorCode> = new Set(["sandbox_waking", "host_unavailable"]);
 /** Bodies above this are carried one at a time, bytes: each is in memory several times. */
 const LARGE_MIN = 1_048_576;
 /** Headers of a program's answer that are not for who asks for it later. */
@@ -162,10 +164,10 @@ export class Delivery {
       const routed = await sandboxObject(this.#env.SANDBOX, whose.account, whose.label).route({
         ...{ id: whose.sandboxId, wake: true, waitMs: WAKE_MS, verify, cause: causeOf(event, hook), subject: null },
       });
-      if (!routed.ok) return fail(routed.failure, routed.failure.code === "sandbox_waking");
+      if (!routed.ok) return fail(routed.failure, NOT_REACHED.has(routed.failure.code));
       woken ||= routed.woken;
       const { grant, facts } = routed;
-      if (!grant) return fail({ code: "host_unavailable", message: "The sandbox has no host." });
+      if (!grant) return fail({ code: "host_unavailable", message: "The sandbox has no host." }, true);
       // Its host still has that very run: it is the program that closed the connection.
       if (broken?.hostId === grant.hostId && broken.generation === facts.generation) break;
       const settling = woken || event.settling > 0 || Date.now() - this.#wokenAt < SETTLING_MS;

@@ -104,6 +104,27 @@ describe("an event", () => {
     expect([await inbox.taken(), await inbox.wakes()]).toEqual([[id], 1]);
   });
 
+  it("of four copies of Slack in six seconds, while the machine wakes, is one, and runs once", async () => {
+    const secret = "slack-signing-secret";
+    const inbox = await TestInbox.make({ provider: "slack", secret }, true);
+    await fake.plan({ label: inbox.name, action: "wake", hold: true });
+    const body = '{"type":"event_callback","event_id":"Ev10","event":{"type":"message"}}';
+    const ids = [];
+    for (let retry = 0; retry < 4; retry++) {
+      const at = nowSeconds();
+      const signature = createHmac("sha256", secret).update(`v0:${at}:${body}`).digest("hex");
+      const headers = { "x-slack-request-timestamp": at, "x-slack-signature": `v0=${signature}` };
+      const answer = await inbox.post(body, { ...headers, ...(retry > 0 ? { "x-slack-retry-num": `${retry}` } : {}) });
+      ids.push(answer.headers.get("x-rouse-event") ?? "");
+      await inbox.pass(2 * SECOND);
+    }
+    await fake.release(inbox.name);
+    const [id = ""] = ids;
+    await inbox.delivered(id);
+    await inbox.pass(HOUR);
+    expect([new Set(ids).size, await inbox.taken(), await inbox.wakes()]).toEqual([1, [id], 1]);
+  });
+
   it("that is received twice at once by the object itself is one, and is new again after a week", async () => {
     const inbox = await TestInbox.make();
     const api = inboxObject(env.INBOX, "default", inbox.name);
@@ -144,6 +165,31 @@ describe("a sandbox that sleeps", () => {
     await ask("POST", `/v1/sandboxes/${inbox.name}:wake`, {});
     await inbox.pass(7 * SECOND);
     await inbox.delivered(id);
+  });
+
+  it("for longer than Telegram repeats anything, gets each of a day's updates, once", async () => {
+    const inbox = await TestInbox.make({ provider: "telegram" }, true);
+    await ask("POST", `/v1/sandboxes/${inbox.name}:update`, { autoWake: false });
+    const update = (n: number) =>
+      inbox.post(`{"update_id":${n},"message":{}}`, { "x-telegram-bot-api-secret-token": inbox.hook.secret ?? "" });
+    const ids: string[] = [];
+    for (let n = 0; n < 25; n++) {
+      ids.push((await update(n)).headers.get("x-rouse-event") ?? "");
+      await inbox.pass(HOUR);
+      await heartbeat();
+    }
+    await inbox.evict();
+    // What it repeats is known still.
+    expect((await update(3)).headers.get("x-rouse-event")).toBe(ids[3]);
+    expect([await inbox.taken(), await inbox.wakes()]).toEqual([[], 0]);
+    await ask("POST", `/v1/sandboxes/${inbox.name}:update`, { autoWake: true });
+    await inbox.pass(25 * HOUR);
+    await heartbeat();
+    await inbox.alarm();
+    for (const id of ids) await inbox.delivered(id);
+    expect([new Set(ids).size, (await inbox.taken()).toSorted(), await inbox.wakes()]).toEqual([
+      ...[25, ids.toSorted(), 1],
+    ]);
   });
 
   it("or is stopped, keeps them as well", async () => {
@@ -266,14 +312,17 @@ describe("what fails", () => {
     expect([event.attempts, event.timeline[1]?.woken]).toEqual([1, true]);
   });
 
-  it("because the host is away, waits until it is back", async () => {
+  it("because the host is away, waits until it is back, and is tried soon: those tries do not count", async () => {
     const inbox = await TestInbox.make();
     await fake.away(inbox.name, true);
     const id = await inbox.sent("one");
-    expect(reasons(await inbox.tried(id, 1))[1]).toMatch(/^attempt: (host_unavailable|sandbox_waking)$/);
+    for (const tries of [1, 2, 3]) {
+      expect(reasons(await inbox.tried(id, tries))[tries]).toMatch(/^attempt: (host_unavailable|sandbox_waking)$/);
+      if (tries < 3) await inbox.pass(2.1 * SECOND);
+    }
     await fake.away(inbox.name, false);
-    await inbox.pass(10 * SECOND);
-    await inbox.delivered(id);
+    await inbox.pass(4.1 * SECOND);
+    expect((await inbox.delivered(id)).attempts).toBe(1);
   });
 });
 
