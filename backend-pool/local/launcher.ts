@@ -28,6 +28,26 @@ export interface LaunchOptions {
   readonly env?: Record<string, string>;
   /** Restart a process that dies. */
   readonly supervise?: boolean;
+  /** What runs the edge; `ROUSE_EDGE`, or else `miniflare`, unless said. */
+  readonly edge?: EdgeKind;
+}
+
+export const edgeKinds = ["miniflare", "workerd"] as const;
+export type EdgeKind = (typeof edgeKinds)[number];
+
+/** @throws Error for a kind that there is not */
+export function edgeKind(given: string | undefined): EdgeKind {
+  const kind = edgeKinds.find((one) => one === (given ?? "miniflare"));
+  if (!kind) throw new Error(`there is no edge by "${given}"; there are ${edgeKinds.join(", ")}`);
+  return kind;
+}
+
+/** The edge as a process; nobody but this machine's people reaches it. */
+export function edgePart(kind: EdgeKind, env: Record<string, string>, stateDir: string, supervise: boolean): Part {
+  const file = program(kind === "workerd" ? "workerd-edge.ts" : "edge-main.ts");
+  const trials = process.env["ROUSE_TRIALS"] ?? "open";
+  const own = { ROUSE_TRIALS: trials, ...env, ROUSE_EDGE_DIR: join(stateDir, "edge") };
+  return new Part("edge", file, own, join(stateDir, "edge.log"), supervise);
 }
 
 export interface System {
@@ -148,7 +168,7 @@ export async function launch(options: LaunchOptions): Promise<System> {
     ...options.env,
   };
   const supervise = options.supervise ?? false;
-  const edge = new Part("edge", program("edge-main.ts"), env, join(options.stateDir, "edge.log"), supervise);
+  const edge = edgePart(options.edge ?? edgeKind(process.env["ROUSE_EDGE"]), env, options.stateDir, supervise);
   const hostPart = async (n: number): Promise<Part> => {
     const stateDir = n === 1 ? options.stateDir : join(options.stateDir, `host-${n}`);
     await mkdir(stateDir, { recursive: true, mode: 0o700 });
