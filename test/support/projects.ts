@@ -10,6 +10,7 @@ export const testProjects: readonly {
   { name: "guest", alone: false },
   { name: "edge", alone: false },
   { name: "host", alone: false },
+  { name: "serve", alone: false },
   { name: "archive", alone: false },
   { name: "conformance", alone: true },
   { name: "e2e", alone: true },
