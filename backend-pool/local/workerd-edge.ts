@@ -21,6 +21,8 @@ try {
     const again = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
     become(underLock(dir, again), { ...env, [LOCKED]: String(process.pid) });
   }
+  // It would write a log into a home that a service does not have.
+  process.env["WRANGLER_WRITE_LOGS"] = "false";
   // What takes time to load is loaded once, under the lock.
   const { prepareEdge } = await import("./workerd-preparation.ts");
   const { command, values } = await prepareEdge(config);
