@@ -21,6 +21,8 @@ declare namespace Cloudflare {
     ROUSE_DOMAIN_TARGET?: string;
     /** `any`: names that only one network knows, such as `shop.internal`, may be domains. For local use. */
     ROUSE_DOMAIN_NAMES?: string;
+    /** `any`: certificates may be had for each named host, so that whoever asks learns which there are; else for public ones. */
+    ROUSE_TLS_NAMED_HOSTS?: string;
     /** Host names of the API apart from `ROUSE_DOMAIN`, with commas between: no domains, and never looked up as such. */
     ROUSE_API_HOSTS?: string;
     /** Where events leave: a network that reaches public addresses alone. Without it, the platform's own (ADR 16). */

@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Link } from "../../sdk/contract/link.ts";
+import { tlsCheck } from "../../worker/routes/tls-check.ts";
 import { API, ask, edge, eventually, fake, faultOf, freshName, heartbeat } from "./client.ts";
 import { freshHostname, key, resolver, TestDomain } from "./domain-names.ts";
 import { Client } from "./held-sockets.ts";
@@ -184,13 +185,20 @@ describe("a host name that nobody has", () => {
 });
 
 describe("a proxy that asks for certificates", () => {
-  it("gets one for verified domains, named hosts and the API, and for nothing else; it wakes nothing", async () => {
+  it("gets one for verified domains, public named hosts and the API, and for nothing else; it wakes nothing", async () => {
     const test = await TestDomain.make({}, { asleep: true });
     expect(await checks(test.hostname)).toBe(404);
     await test.proven();
     expect(await checks(test.hostname.toUpperCase())).toBe(200);
-    for (const host of [`${test.name}.rouse.test`, `3000-${test.name}.rouse.test`, "rouse.test"])
-      expect([host, await checks(host)]).toEqual([host, 200]);
+    expect(await checks("rouse.test")).toBe(200);
+    // Private, it is as one that is not there.
+    expect(await checks(`${test.name}.rouse.test`)).toBe(404);
+    const any = { ...env, ROUSE_TLS_NAMED_HOSTS: "any" };
+    const url = new URL(`${API}/v1/domains/tls-check?domain=3000-${test.name}.rouse.test`);
+    expect((await tlsCheck(any, url, "r-1")).status).toBe(200);
+    await ask("POST", `/v1/sandboxes/${test.id}:update`, { access: "public" });
+    shift(11_000);
+    expect([await checks(`${test.name}.rouse.test`), await checks(`3000-${test.name}.rouse.test`)]).toEqual([200, 404]);
     const unknown = freshName();
     for (const host of [`${unknown}.rouse.test`, `10800-${test.name}.rouse.test`, "a.b.rouse.test", freshHostname()])
       expect([host, await checks(host)]).toEqual([host, 404]);
@@ -199,7 +207,7 @@ describe("a proxy that asks for certificates", () => {
     expect(await test.wakes()).toBe(0);
     await test.ask("DELETE");
     expect(await checks(test.hostname)).toBe(404);
-    const { status } = await ask("POST", "/v1/sandboxes", { name: unknown });
+    const { status } = await ask("POST", "/v1/sandboxes", { name: unknown, access: "public" });
     shift(5001);
     await heartbeat();
     expect([status, await checks(`${unknown}.rouse.test`)]).toEqual([200, 200]);

@@ -310,8 +310,15 @@ describe("a sandbox with a domain", () => {
     await runDurableObjectAlarm(sandbox);
     const { body } = await ask("POST", "/v1/sandboxes", { name: test.name, access: "public" });
     expect(body.id).not.toBe(test.id);
-    for (const headers of [{}, { authorization: `Bearer ${test.apiKey}` }, { upgrade: "websocket" }])
-      expect((await test.visit("/", { headers: headers as Record<string, string> })).status).toBe(410);
+    const authorization = `Bearer ${test.apiKey}`;
+    const cases: [Record<string, string>, number][] = [
+      [{}, 401],
+      [{ upgrade: "websocket" }, 401],
+      [{ authorization }, 410],
+      [{ authorization, upgrade: "websocket" }, 410],
+      [{ authorization, prefer: "respond-async" }, 410],
+    ];
+    for (const [headers, status] of cases) expect((await test.visit("/", { headers })).status).toBe(status);
     await evictDurableObject(test.claims);
   });
 

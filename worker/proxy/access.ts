@@ -110,7 +110,7 @@ function unknown(): RouseFailure {
   return new RouseFailure("not_found", "There is no such sandbox.");
 }
 
-function isAbsence(fault: unknown): boolean {
+export function isAbsence(fault: unknown): boolean {
   return fault instanceof RouseFailure && (fault.code === "not_found" || fault.code === "sandbox_gone");
 }
 
@@ -132,7 +132,8 @@ export async function factsOf(env: Env, target: Target, now: number, fresh: bool
   return result.facts;
 }
 
-function isPublic(facts: RouteFacts, port: number): boolean {
+/** Whether anybody may come in at a port. */
+export function isPublic(facts: RouteFacts, port: number): boolean {
   return (port === defaults.port && facts.access === "public") || facts.ports[port]?.visibility === "public";
 }
 

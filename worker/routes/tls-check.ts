@@ -1,12 +1,11 @@
 /**
  * Whether a proxy in front may get a certificate for a host name. Whoever asks has no key: the answer says no more than a
- * visit to the name would, and asking wakes nothing.
+ * visit to the name would, unless the operator has it say which named hosts there are, and asking wakes nothing.
  */
 import { DomainName } from "../../sdk/contract/domain.ts";
 import { isAtOrBelow } from "../../sdk/contract/hostname.ts";
-import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { BoundedMap } from "../bounded-map.ts";
-import { factsOf } from "../proxy/access.ts";
+import { factsOf, isAbsence, isPublic } from "../proxy/access.ts";
 import { customDomain, hostnamePolicy } from "../proxy/custom-domain.ts";
 import { parseTarget } from "../proxy/target.ts";
 
@@ -30,10 +29,10 @@ async function serves(env: Env, hostname: string, now: number): Promise<boolean>
   const target = parseTarget(hostname, "/", base);
   if (!target || "fault" in target || now - (nothing.get(hostname) ?? 0) < NOTHING_MS) return false;
   try {
-    await factsOf(env, target, now, false);
-    return true;
+    const facts = await factsOf(env, target, now, false);
+    return env.ROUSE_TLS_NAMED_HOSTS === "any" || isPublic(facts, target.port);
   } catch (fault) {
-    if (!(fault instanceof RouseFailure) || (fault.code !== "not_found" && fault.code !== "sandbox_gone")) throw fault;
+    if (!isAbsence(fault)) throw fault;
     nothing.set(hostname, now);
     return false;
   }
