@@ -8,11 +8,13 @@ interface Issue {
 
 export class Fields {
   readonly #value: (name: string) => unknown;
+  readonly #names: readonly string[];
   readonly #isQuery: boolean;
   readonly #issues: Issue[] = [];
 
   constructor(from: Record<string, unknown> | URLSearchParams) {
     this.#isQuery = from instanceof URLSearchParams;
+    this.#names = from instanceof URLSearchParams ? [...from.keys()] : Object.keys(from);
     this.#value =
       from instanceof URLSearchParams
         ? (name) => from.get(name) ?? undefined
@@ -21,6 +23,15 @@ export class Fields {
 
   fault(path: string, message: string): void {
     this.#issues.push({ path, message });
+  }
+
+  has(name: string): boolean {
+    return this.#value(name) !== undefined;
+  }
+
+  /** Whatever else came is a fault. */
+  only(...names: readonly string[]): void {
+    for (const name of this.#names) if (!names.includes(name)) this.fault(name, "is no field of this request");
   }
 
   text(name: string): string | undefined {

@@ -9,6 +9,7 @@ import { Call, readJson, sendFailure, sendJson } from "./http.ts";
 import type { Interpreter } from "./interpreter.ts";
 import { portTarget, proxy, proxyUpgrade } from "./ports.ts";
 import type { Processes } from "./processes.ts";
+import type { Timers } from "./timers.ts";
 import { Uploads } from "./uploads.ts";
 import { warmUp } from "./warm-up.ts";
 
@@ -22,23 +23,44 @@ export interface Agent {
   readonly allowFrom: string | undefined;
   readonly processes: Processes;
   readonly interpreter: Interpreter;
+  readonly timers: Timers;
 }
 
 type Handler = (call: Call, id: string) => void | Promise<void>;
 
 /** Collections whose second segment is an id; a verb or a part may follow it. */
-const ITEM = /^(\/processes|\/uploads|\/interpreter\/contexts|\/ports)\/([^/:]+)([:/].*)?$/;
+const ITEM = /^(\/processes|\/uploads|\/interpreter\/contexts|\/ports|\/timers)\/([^/:]+)([:/].*)?$/;
 
 export function agentServer(agent: Agent): Server {
+  const route = router(routesOf(agent));
+  const server = serve((call) => {
+    const target = portTarget(call.req.url ?? "");
+    return target ? proxy(call, target) : route(call);
+  });
+  server.on("connection", (socket) => {
+    if (agent.allowFrom !== undefined && socket.remoteAddress !== agent.allowFrom) socket.destroy();
+  });
+  server.on("upgrade", proxyUpgrade);
+  return server;
+}
+
+/** For programs in this machine, whoever they are: nothing but timers. */
+export function insideServer(timers: Timers): Server {
+  const route = router(timerRoutes(timers));
+  return serve((call) => {
+    // A browser in the machine carries what strangers' pages ask for.
+    if (call.req.headers.origin !== undefined) throw new RouseFailure("forbidden", "Pages may not come here.");
+    return route(call);
+  });
+}
+
+function router(routes: Record<string, Handler>): (call: Call) => void | Promise<void> {
   const byPath = new Map<string, Map<string, Handler>>();
-  for (const [route, handler] of Object.entries(routesOf(agent))) {
+  for (const [route, handler] of Object.entries(routes)) {
     const [method = "", path = ""] = route.split(" ");
     byPath.set(path, (byPath.get(path) ?? new Map<string, Handler>()).set(method, handler));
   }
-
-  const handle = async (call: Call): Promise<void> => {
-    const target = portTarget(call.req.url ?? "");
-    if (target) return proxy(call, target);
+  return (call) => {
     let methods = byPath.get(call.path);
     let id = "";
     if (!methods) {
@@ -51,7 +73,9 @@ export function agentServer(agent: Agent): Server {
     if (!handler) throw new RouseFailure("method_not_allowed", `${call.method} does not apply to ${call.path}.`);
     return handler(call, id);
   };
+}
 
+function serve(handle: (call: Call) => void | Promise<void>): Server {
   // No timer looks after connections: an idle guest has nothing that ticks.
   const limits = {
     keepAliveTimeout: 600_000,
@@ -61,20 +85,22 @@ export function agentServer(agent: Agent): Server {
   };
   const server = createServer(limits, (req, res) => {
     const call = new Call(req, res);
-    handle(call).catch((fault: unknown) => {
+    const handled = async () => handle(call);
+    handled().catch((fault: unknown) => {
       if (!isExpected(fault) && !res.destroyed) console.error(fault);
       sendFailure(call, fault);
     });
   });
-  server.on("connection", (socket) => {
-    if (agent.allowFrom !== undefined && socket.remoteAddress !== agent.allowFrom) {
-      socket.destroy();
-      return;
-    }
-    socket.setNoDelay(true);
-  });
-  server.on("upgrade", proxyUpgrade);
+  server.on("connection", (socket) => socket.setNoDelay(true));
   return server;
+}
+
+function timerRoutes(timers: Timers): Record<string, Handler> {
+  return {
+    "GET /timers": (call) => timers.list(call),
+    "PUT /timers/*": (call, name) => timers.set(call, name),
+    "DELETE /timers/*": (call, name) => timers.remove(call, name),
+  };
 }
 
 /** Method and path; `*` stands for the id. */
@@ -109,6 +135,7 @@ function routesOf(agent: Agent): Record<string, Handler> {
     "POST /interpreter/contexts/*:restart": (call, id) => interpreter.restart(call, id),
     "POST /interpreter/contexts/*:interrupt": (call, id) => interpreter.interrupt(call, id),
     "DELETE /interpreter/contexts/*": (call, id) => interpreter.remove(call, id),
+    ...timerRoutes(agent.timers),
     "GET /ports/*": async (call, id) => {
       const port = /^\d{1,5}$/.test(id) ? Number(id) : 0;
       if (port < 1 || port > 65_535) throw new RouseFailure("invalid_port", `${id} is not a port.`);

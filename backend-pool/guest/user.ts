@@ -5,16 +5,16 @@ import { join } from "node:path";
 
 /**
  * Become that user for good, before anything else runs. One process with one set of rights is simpler to trust than a
- * privileged one that has to lower its rights for each file. The folder is made first, and becomes the user's.
+ * privileged one that has to lower its rights for each file. The folders are made first, and become the user's.
  * @throws when there is no such user, or this process may not become it
  */
-export function becomeUser(name: string, folder: string | undefined): void {
+export function becomeUser(name: string, folders: readonly string[]): void {
   const line = readFileSync("/etc/passwd", "utf8")
     .split("\n")
     .find((entry) => entry.startsWith(`${name}:`));
   const [, , uid, gid] = line?.split(":").map(Number) ?? [];
   if (uid === undefined || gid === undefined) throw new Error(`there is no user ${name}`);
-  if (folder !== undefined) {
+  for (const folder of folders) {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     chownSync(folder, uid, gid);
   }

@@ -27,6 +27,7 @@ export async function warmUp(serve: (processes: Processes) => Server, home: stri
       await ask(socketPath, "GET", `/files/content?${file}`);
       await ask(socketPath, "GET", `/files/stat?${file}`);
       await ask(socketPath, "GET", "/processes");
+      await ask(socketPath, "GET", "/timers");
     }
   } finally {
     server.close();

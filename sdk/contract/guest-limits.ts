@@ -17,7 +17,13 @@ export const guestLimits = {
   chunkBytes: 1_048_576,
   /** Seconds of one slice of a followed output, after which `continue` ends it. */
   followSeconds: 110,
+  /** Timers of a machine at once, and days that one is ahead at most. */
+  timers: 64,
+  timerDays: 366,
 } as const;
+
+/** Name of a timer. */
+export const timerName = /^[a-z0-9-]{1,64}$/;
 
 /** Port the guest agent listens on; not reachable as a sandbox port. */
 export const AGENT_PORT = 10_800;

@@ -5,4 +5,5 @@ cd /workspace
 export HOME=/workspace
 exec /usr/lib/rouse/rouse-agent /usr/lib/rouse/agent.mjs \
   --listen 10.0.2.15:10800 --allow-from 10.0.2.2 --user runtime --state /run/rouse/agent \
+  --inside 127.0.0.1:10800 --timers /var/lib/rouse-agent/timers.json \
   --version-id "$(cat /usr/lib/rouse/version)" --preload-interpreter >/run/rouse/agent.log 2>&1
