@@ -1,11 +1,23 @@
 /** The few calls the host itself makes to a guest agent. */
 import { request } from "node:http";
 import { ExecResult, GuestFacts } from "../../sdk/contract/guest.ts";
+import { GuestTimers, type GuestTimer } from "../../sdk/contract/guest-timer.ts";
 import type { Endpoint } from "./driver.ts";
 
 /** @throws when the agent does not answer in time, or not with facts */
 export async function agentFacts(at: Endpoint, limitMs = 10_000): Promise<GuestFacts> {
   return GuestFacts.parse(JSON.parse(await call(at, "GET", "/facts", undefined, limitMs)));
+}
+
+/** Longest list of timers. What a guest answers without end is none. */
+const TIMERS_BYTES = 65_536;
+const TIMERS_LIMIT_MS = 15_000;
+
+/** When a program in the machine must run next; null: none must. */
+export async function agentTimer(at: Endpoint, signal: AbortSignal): Promise<GuestTimer | null> {
+  const answer = await bytesOf(at, "GET", "/timers", undefined, TIMERS_LIMIT_MS, signal, TIMERS_BYTES);
+  const { data } = GuestTimers.parse(JSON.parse(answer.toString()));
+  return data.toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))[0] ?? null;
 }
 
 /** What processes are given from now on. */

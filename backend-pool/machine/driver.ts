@@ -89,9 +89,10 @@ export interface Driver {
   boot(id: string, identity: Identity): Promise<void>;
   /**
    * Save RAM, devices and disks of one instant. The process stays (`resident`).
+   * @param aside something that the guest is asked meanwhile: it runs on for a moment (`ASIDE_LIMIT_MS`) if that is late
    * @throws RouseFailure `pause_failed`; the machine then runs on
    */
-  pause(id: string): Promise<void>;
+  pause(id: string, aside?: Promise<unknown>): Promise<void>;
   /**
    * Copy RAM, devices and disk (or the disk alone) of one instant to a place of its own. A running machine stands still
    * for so many milliseconds and goes on; null: it slept.

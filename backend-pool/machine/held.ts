@@ -136,6 +136,7 @@ export function describe(held: Held): Machine {
     savedGeneration: row.savedGeneration,
     memoryRestored: row.memoryRestored,
     endReason: row.endReason,
+    timer: row.state === "paused" ? row.timer : null,
     lastActiveAt: new Date(held.activity.lastMs).toISOString(),
     open: held.activity.open,
     lastUse: held.activity.lastUse,
@@ -176,8 +177,8 @@ export function conflict({ row: { state, generation } }: Held, action: string): 
 
 /** What the edge is to be told of the run, until it has taken note. */
 export function news(
-  { generation }: JournalRow,
+  { generation, timer }: JournalRow,
   what: { type: "idle" } | { type: "ended" | "paused"; reason: StopReason },
 ): { pendingEvent: MachineEvent } {
-  return { pendingEvent: { ...what, generation } };
+  return { pendingEvent: { ...what, generation, ...(what.type === "paused" ? { timer } : {}) } };
 }

@@ -85,6 +85,7 @@ export class Machines extends MachineRuns {
         idlePauseSeconds: request.idlePauseSeconds,
         endedGeneration: 0,
         savedGeneration: null,
+        timer: null,
         memoryRestored: true,
         endReason: null,
         lastActiveAt: Date.now(),

@@ -5,7 +5,7 @@ import { AGENT_PORT } from "../../sdk/contract/guest-limits.ts";
 import type { RunMachine, Shape, SleepDepth } from "../../sdk/contract/host.ts";
 import type { StopReason } from "../../sdk/contract/sandbox.ts";
 import type { Journal, JournalRow } from "../store/journal.ts";
-import { configureAgent } from "./agent-client.ts";
+import { agentTimer, configureAgent } from "./agent-client.ts";
 import { MachineBook } from "./book.ts";
 import type { Captures } from "./captures.ts";
 import type { Differences } from "./differences.ts";
@@ -90,11 +90,16 @@ export abstract class MachineRuns extends MachineBook {
 
   protected async pauseRun(held: Held): Promise<void> {
     // A guest that is still taking up its run would do so in its next one.
-    await held.run.ready.catch(() => undefined);
-    this.commit(held, { state: "pausing", lastActiveAt: held.activity.lastMs });
+    const isReady = await held.run.ready.then(
+      () => true,
+      () => false,
+    );
+    this.commit(held, { state: "pausing", timer: null, lastActiveAt: held.activity.lastMs });
     await this.cut(held);
+    const over = new AbortController();
+    const aside = isReady ? this.#noteTimer(held, over.signal) : undefined;
     try {
-      await this.driver.pause(held.row.id);
+      await this.driver.pause(held.row.id, aside).finally(() => over.abort());
     } catch (fault) {
       const actual = await this.driver.inspect(held.row.id);
       if (actual.running) {
@@ -114,6 +119,16 @@ export abstract class MachineRuns extends MachineBook {
       pendingEvent: null,
     });
     this.scheduleSettle(held);
+  }
+
+  /** Noted at once: a host agent that dies in the middle of the pause finds it again. */
+  async #noteTimer(held: Held, over: AbortSignal): Promise<void> {
+    try {
+      const timer = await agentTimer(await this.driver.endpoint(held.row.id, AGENT_PORT), over);
+      if (timer && !over.aborted) this.commit(held, { timer });
+    } catch {
+      // An agent of before, or one that is stuck: as good as no timer.
+    }
   }
 
   /** Whether that run is under way already. @throws RouseFailure where it is over, or this host may run nothing */
@@ -212,7 +227,13 @@ export abstract class MachineRuns extends MachineBook {
   protected noteRunning(held: Held, how: { memoryRestored: boolean }): void {
     held.depth = null;
     held.activity.touch();
-    this.commit(held, { state: "running", savedGeneration: null, lastActiveAt: held.activity.lastMs, ...how });
+    this.commit(held, {
+      state: "running",
+      savedGeneration: null,
+      timer: null,
+      lastActiveAt: held.activity.lastMs,
+      ...how,
+    });
     held.idle.start();
     const { run } = held;
     run.ready.catch(() => this.#onNotReady(held, run));

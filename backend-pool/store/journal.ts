@@ -1,6 +1,7 @@
 /** What this host believes of its machines; survives the host agent. Holds no secret: environments stay in memory. */
 import type { DatabaseSync } from "node:sqlite";
 import { z } from "zod";
+import { GuestTimer } from "../../sdk/contract/guest-timer.ts";
 import { MachineEvent, MachineState, Shape } from "../../sdk/contract/host.ts";
 import { StopReason } from "../../sdk/contract/sandbox.ts";
 import { openDatabase } from "./database.ts";
@@ -17,6 +18,8 @@ export const JournalRow = z.object({
   endedGeneration: z.int().default(0),
   /** The run that the state at rest is of; null while one is live. */
   savedGeneration: z.int().nullable().default(null),
+  /** When a program in it must run next, as its guest said before it slept last. */
+  timer: GuestTimer.nullable().default(null),
   /** How the last run began. */
   memoryRestored: z.boolean(),
   endReason: StopReason.nullable(),

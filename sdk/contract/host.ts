@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { AccountName } from "./account.ts";
 import { SavedState } from "./archive.ts";
+import { GuestTimer } from "./guest-timer.ts";
 import { HostSecrets } from "./host-secrets.ts";
 import { Env, StopReason } from "./sandbox.ts";
 import { AttachmentId, BackupId, Generation, SandboxId, SnapshotId } from "./names.ts";
@@ -193,6 +194,8 @@ export const Machine = z.object({
   memoryRestored: z.boolean(),
   /** Set when the machine ended by itself. */
   endReason: StopReason.nullable(),
+  /** Of one that sleeps, when a program in it must run next, as its guest said; null or not said: no program must. */
+  timer: GuestTimer.nullable().optional(),
   lastActiveAt: z.iso.datetime(),
   /** Requests and connections under way; not said by a host of a version before. */
   open: z.int().optional(),
@@ -258,7 +261,12 @@ export const MachineEvent = z.discriminatedUnion("type", [
   /** The machine ended by itself. */
   z.object({ type: z.literal("ended"), generation: Generation, reason: StopReason }),
   /** The host paused it on its own: it shuts down, or its lease ran out. */
-  z.object({ type: z.literal("paused"), generation: Generation, reason: StopReason }),
+  z.object({
+    type: z.literal("paused"),
+    generation: Generation,
+    reason: StopReason,
+    timer: GuestTimer.nullable().optional(),
+  }),
   /** The host has a lease again and holds this run, frozen: may it go on? The answer's `fate` says. */
   z.object({ type: z.literal("returned"), generation: Generation }),
 ]);

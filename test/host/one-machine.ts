@@ -1,4 +1,5 @@
 /** A driver with one machine: its ports are those of this machine, and a test decides when it has taken up a run. */
+import { ASIDE_LIMIT_MS, within } from "../../backend-pool/machine/aside.ts";
 import type { Actual, Driver } from "../../backend-pool/machine/driver.ts";
 
 export class OneMachine implements Driver {
@@ -24,7 +25,8 @@ export class OneMachine implements Driver {
     return { ready: this.#ready() };
   }
 
-  async pause(): Promise<void> {
+  async pause(_id: string, aside?: Promise<unknown>): Promise<void> {
+    await within(aside, ASIDE_LIMIT_MS);
     this.asleep = true;
   }
 

@@ -38,6 +38,7 @@ class Bench {
       hostname: id,
       idlePauseSeconds: 60,
       endedGeneration: 0,
+      timer: null,
       savedGeneration: null,
       memoryRestored: true,
       endReason: null,

@@ -13,6 +13,7 @@ import { RouseFailure } from "../../../sdk/contract/errors.ts";
 import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
 import type { Shape, SleepDepth } from "../../../sdk/contract/host.ts";
 import { allocatedBytes } from "../../paths.ts";
+import { ASIDE_LIMIT_MS, within } from "../aside.ts";
 import type { Actual, Driver, Endpoint, Identity, Listening, Woken } from "../driver.ts";
 import type { Stats } from "../stats.ts";
 
@@ -67,7 +68,8 @@ export class FakeDriver implements Driver {
     await this.wake(id, identity);
   }
 
-  async pause(id: string): Promise<void> {
+  async pause(id: string, aside?: Promise<unknown>): Promise<void> {
+    await within(aside, ASIDE_LIMIT_MS);
     await this.#sleep(id, this.#get(id));
   }
 
@@ -205,7 +207,7 @@ export class FakeDriver implements Driver {
 
   async #start(id: string): Promise<Running> {
     const flags = ["--listen", "127.0.0.1:0", "--home", this.#disk(id), "--version-id", "fake"];
-    flags.push("--state", this.#run(id));
+    flags.push("--state", this.#run(id), "--timers", join(this.#dir, id, "timers.json"));
     const agent = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", agentProgram, ...flags], {
       env: { ...process.env, HOME: this.#disk(id) },
       stdio: ["ignore", "pipe", "inherit"],

@@ -9,6 +9,7 @@ import { isSnapshotId, isVolumeCopyId } from "../../../sdk/contract/names.ts";
 import { allocatedBytes, exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import { agentAnswers } from "../agent-client.ts";
+import { ASIDE_LIMIT_MS, within } from "../aside.ts";
 import type { Actual, CaptureOrder, Driver, Endpoint, Identity, Listening, Sleepers, Woken } from "../driver.ts";
 import type { Stats } from "../stats.ts";
 import { compatibilityOf, qemuArguments, SLOTS, type Accelerator } from "./command.ts";
@@ -145,13 +146,14 @@ export class QemuDriver implements Driver {
     }
   }
 
-  async pause(id: string): Promise<void> {
+  async pause(id: string, aside?: Promise<unknown>): Promise<void> {
     const made = await this.#find(id);
     const state = join(made.dir, DEVICE_STATE);
     if (await exists(state)) return;
     const vm = this.#running(id);
     // So that a later boot from disk alone would lose little. A guest that is stuck must still be able to sleep.
     await vm.wire.sync(SYNC_LIMIT_MS).catch(() => undefined);
+    await within(aside, ASIDE_LIMIT_MS);
     try {
       await vm.save(state);
     } catch (fault) {
