@@ -9,20 +9,24 @@ export async function readBytes(request: Request, maxBytes: number, limitMs: num
   if (!request.body) return new Uint8Array();
   const reader = (request.body as ReadableStream<Uint8Array>).getReader();
   const chunks: Uint8Array[] = [];
+  const tooSlow = () => new RouseFailure("body_too_slow", `The body did not arrive within ${limitMs / 1000} s.`);
   let length = 0;
   let late = false;
   const timer = setTimeout(() => {
     late = true;
-    void reader.cancel();
+    reader.cancel().catch(() => undefined);
   }, limitMs);
   try {
     for (;;) {
-      const { done, value } = await reader.read();
-      if (late) throw new RouseFailure("body_too_slow", `The body did not arrive within ${limitMs / 1000} s.`);
+      // What came by the network answers a read that is cancelled with an error.
+      const { done, value } = await reader.read().catch((fault: unknown) => {
+        throw late ? tooSlow() : fault;
+      });
+      if (late) throw tooSlow();
       if (done) break;
       length += value.byteLength;
       if (length > maxBytes) {
-        void reader.cancel();
+        reader.cancel().catch(() => undefined);
         throw tooLarge();
       }
       chunks.push(value);

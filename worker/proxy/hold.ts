@@ -9,13 +9,12 @@ import { isKeptBack, ruleFor, type RuleSubject } from "../../sdk/contract/wake-r
 import { thrown } from "../errors.ts";
 import type { RequestNote } from "../log.ts";
 import { factsOf, type Admission } from "./access.ts";
+import { lengthOf, upgradeIssues } from "./form.ts";
 import { routeKey } from "./forward.ts";
 import { cachedGrant } from "./route-cache.ts";
 import type { Target } from "./target.ts";
 
 const PROTOCOLS = "sec-websocket-protocol";
-/** A WebSocket key is 16 bytes in base64. */
-const KEY = /^[A-Za-z0-9+/]{22}==$/;
 /** A subprotocol is a token of HTTP. */
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
@@ -103,21 +102,16 @@ export async function hold(
 }
 
 /** Everything that is wrong, before anything is asked or woken. */
-function mustBeUpgrade({ method, headers: from }: Request, { headers, pathAndQuery }: HoldAsk): void {
-  const issues: { path: string; message: string }[] = [];
+function mustBeUpgrade(asked: Request, { headers, pathAndQuery }: HoldAsk): void {
+  const issues = upgradeIssues(asked);
   const wrong = (path: string, message: string) => issues.push({ path, message });
-  if (method !== "GET") wrong("method", "a WebSocket begins with GET");
-  const version = from.get("sec-websocket-version");
-  if (version !== null && version !== "13") wrong("sec-websocket-version", "13");
-  const key = from.get("sec-websocket-key");
-  if (key !== null && !KEY.test(key)) wrong("sec-websocket-key", "16 bytes in base64");
   const protocols = headers.get(PROTOCOLS);
   if (protocols !== null && protocols.length > socketLimits.protocolsMax)
     wrong(PROTOCOLS, `at most ${socketLimits.protocolsMax} characters`);
   else if (protocols !== null && protocols.split(",").some((name) => !TOKEN.test(name.trim())))
     wrong(PROTOCOLS, "tokens with commas between them");
-  const length = pathAndQuery.length + [...headers].reduce((sum, [name, value]) => sum + name.length + value.length, 0);
-  if (length > socketLimits.requestMax) wrong("headers", `at most ${socketLimits.requestMax} characters with the path`);
+  if (lengthOf(headers, pathAndQuery) > socketLimits.requestMax)
+    wrong("headers", `at most ${socketLimits.requestMax} characters with the path`);
   if (issues.length === 0) return;
   const message = `This is no WebSocket upgrade: ${issues.map(({ path, message: text }) => `${path}: ${text}`).join("; ")}`;
   throw new RouseFailure("invalid_request", message, { details: { issues } });

@@ -8,6 +8,7 @@ import { causeOf } from "../cause.ts";
 import { namedFaultResponse } from "../errors.ts";
 import type { RequestNote } from "../log.ts";
 import { admit } from "./access.ts";
+import { mustBeWellFormed } from "./form.ts";
 import { forward, outgoingBody } from "./forward.ts";
 import { takeRequest, wantsReceipt } from "./respond-async.ts";
 import { guestHeaders, isUpgrade, tokenProtocol } from "./headers.ts";
@@ -82,6 +83,7 @@ export async function named(
       if (linkId !== null) noteUse(env, ctx, target, linkId, cause.request, note.woken === true);
       return withProtocol(response, request.headers);
     }
+    mustBeWellFormed(request, upgrade, headers, `${path}${search}`);
     try {
       const response = await forward(
         env,
