@@ -31,3 +31,35 @@ export function migrate(storage: DurableObjectStorage, migrations: readonly Migr
     }
   });
 }
+
+/** An object's tables, which are made with its first row: a name that is only asked for leaves no trace. */
+export class Tables {
+  readonly #storage: DurableObjectStorage;
+  readonly #migrations: readonly Migration[];
+  #exist: boolean;
+
+  constructor(storage: DurableObjectStorage, migrations: readonly Migration[]) {
+    this.#storage = storage;
+    this.#migrations = migrations;
+    this.#exist = hasSchema(storage.sql);
+    if (this.#exist) migrate(storage, migrations);
+  }
+
+  get exist(): boolean {
+    return this.#exist;
+  }
+
+  /** @returns whether they were made now */
+  make(): boolean {
+    if (this.#exist) return false;
+    migrate(this.#storage, this.#migrations);
+    this.#exist = true;
+    return true;
+  }
+
+  /** Everything of the object goes, the alarm too. */
+  async drop(): Promise<void> {
+    this.#exist = false;
+    await this.#storage.deleteAll();
+  }
+}

@@ -1,5 +1,5 @@
 /** The rows of an account's domains, and the alarm that they ask for. No rules. */
-import { hasSchema, migrate } from "../migrations.ts";
+import { Tables } from "../migrations.ts";
 import { migrations } from "./schema.ts";
 
 export interface ClaimRow {
@@ -24,26 +24,23 @@ const DUE_MAX = 50;
 export class ClaimsStore {
   readonly #ctx: DurableObjectState;
   readonly #sql: SqlStorage;
-  #open: boolean;
+  readonly #tables: Tables;
 
   constructor(ctx: DurableObjectState) {
     this.#ctx = ctx;
     this.#sql = ctx.storage.sql;
-    this.#open = hasSchema(this.#sql);
-    if (this.#open) migrate(ctx.storage, migrations);
+    this.#tables = new Tables(ctx.storage, migrations);
   }
 
   /** Whose they are; null where nothing was ever stored: asking leaves no trace. */
   get account(): string | null {
-    if (!this.#open) return null;
+    if (!this.#tables.exist) return null;
     return this.#sql.exec<{ account: string }>("SELECT account FROM whose").one().account;
   }
 
   open(account: string): void {
-    if (this.#open) return;
-    migrate(this.#ctx.storage, migrations);
+    if (!this.#tables.make()) return;
     this.#sql.exec("INSERT INTO whose VALUES (1, ?)", account);
-    this.#open = true;
   }
 
   claim(sandboxId: string, hostname: string): ClaimRow | null {
@@ -60,7 +57,7 @@ export class ClaimsStore {
   }
 
   count(): number {
-    if (!this.#open) return 0;
+    if (!this.#tables.exist) return 0;
     return this.#sql.exec<{ count: number }>("SELECT COUNT(*) AS count FROM claims").one().count;
   }
 
@@ -80,7 +77,7 @@ export class ClaimsStore {
   }
 
   change(key: string, since: number): string | null {
-    if (!this.#open) return null;
+    if (!this.#tables.exist) return null;
     const [row] = this.#sql
       .exec<{ fingerprint: string }>("SELECT fingerprint FROM changes WHERE key = ? AND at >= ?", key, since)
       .toArray();
@@ -94,7 +91,7 @@ export class ClaimsStore {
 
   /** Set the alarm to when something is due. At once, so that it is stored with what asks for it. */
   arm(): void {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     const { at } = this.#sql.exec<{ at: number | null }>("SELECT MIN(due_at) AS at FROM claims").one();
     void (at === null ? this.#ctx.storage.deleteAlarm() : this.#ctx.storage.setAlarm(Math.max(at, Date.now() + 1)));
   }
@@ -104,7 +101,7 @@ export class ClaimsStore {
   }
 
   #all(where: string, ...bindings: SqlStorageValue[]): ClaimRow[] {
-    if (!this.#open) return [];
+    if (!this.#tables.exist) return [];
     return this.#sql
       .exec(`SELECT ${COLUMNS} FROM claims WHERE ${where}`, ...bindings)
       .toArray()

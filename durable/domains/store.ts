@@ -1,5 +1,5 @@
 /** The rows of a host name, and the alarm that they ask for. No rules. */
-import { hasSchema, migrate } from "../migrations.ts";
+import { Tables } from "../migrations.ts";
 import type { ClaimRecord } from "./record.ts";
 import { migrations } from "./schema.ts";
 
@@ -9,13 +9,12 @@ const DUE_MAX = 200;
 export class DomainStore {
   readonly #ctx: DurableObjectState;
   readonly #sql: SqlStorage;
-  #open: boolean;
+  readonly #tables: Tables;
 
   constructor(ctx: DurableObjectState) {
     this.#ctx = ctx;
     this.#sql = ctx.storage.sql;
-    this.#open = hasSchema(this.#sql);
-    if (this.#open) migrate(ctx.storage, migrations);
+    this.#tables = new Tables(ctx.storage, migrations);
   }
 
   claim(id: string): ClaimRecord | null {
@@ -40,8 +39,7 @@ export class DomainStore {
   }
 
   add(claim: ClaimRecord): void {
-    if (!this.#open) migrate(this.#ctx.storage, migrations);
-    this.#open = true;
+    this.#tables.make();
     const { id, account, sandboxId, token, state, nextAt } = claim;
     this.#sql.exec(
       "INSERT INTO claims (id, account, sandbox_id, token, state, next_at, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -52,7 +50,7 @@ export class DomainStore {
 
   /** Those that are known still, all or nothing: first whoever has the name no more. */
   save(claims: readonly ClaimRecord[]): void {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     const last = (claim: ClaimRecord) => Number(claim.state === "verified");
     this.#ctx.storage.transactionSync(() => {
       for (const claim of claims.toSorted((a, b) => last(a) - last(b)))
@@ -65,17 +63,16 @@ export class DomainStore {
   }
 
   async remove(id: string): Promise<void> {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     this.#sql.exec("DELETE FROM claims WHERE id = ?", id);
     const isEmpty = this.#sql.exec("SELECT 1 FROM claims LIMIT 1").toArray().length === 0;
     if (!isEmpty) return this.arm();
-    this.#open = false;
-    await this.#ctx.storage.deleteAll();
+    await this.#tables.drop();
   }
 
   /** Set the alarm to when something is due. At once, so that it is stored with what asks for it. */
   arm(): void {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     const { at } = this.#sql
       .exec<{ at: number | null }>("SELECT MIN(next_at) AS at FROM claims WHERE next_at IS NOT NULL")
       .one();
@@ -83,7 +80,7 @@ export class DomainStore {
   }
 
   #all(query: string, ...bindings: SqlStorageValue[]): ClaimRecord[] {
-    if (!this.#open) return [];
+    if (!this.#tables.exist) return [];
     return this.#sql
       .exec<{ body: string }>(query, ...bindings)
       .toArray()

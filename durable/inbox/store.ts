@@ -1,6 +1,6 @@
 /** The rows of an inbox, the body of an event, and the alarm that they ask for. No rules. */
 import type { HookEventListQuery, HookEventState } from "../../sdk/contract/hook.ts";
-import { hasSchema, migrate } from "../migrations.ts";
+import { Tables } from "../migrations.ts";
 import { Watchers } from "../watchers.ts";
 import type { EventNote } from "../sandbox/api.ts";
 import { deadLetterOf, DISABLED_MS, expiryOf, REQUESTS, SEEN_MS, type EventRecord, type HookRecord } from "./record.ts";
@@ -38,7 +38,7 @@ export class InboxStore {
   readonly #ctx: DurableObjectState;
   readonly #sql: SqlStorage;
   readonly #watchers = new Watchers();
-  #open: boolean;
+  readonly #tables: Tables;
   #whose: Whose | null = null;
   /** By state; counted before the first change, and kept true from then on: a full inbox is not counted by each event. */
   #totals: Map<HookEventState, Total> | null = null;
@@ -48,13 +48,12 @@ export class InboxStore {
   constructor(ctx: DurableObjectState) {
     this.#ctx = ctx;
     this.#sql = ctx.storage.sql;
-    this.#open = hasSchema(this.#sql);
-    if (this.#open) migrate(ctx.storage, migrations);
+    this.#tables = new Tables(ctx.storage, migrations);
   }
 
   /** Whose it is; null where nothing was ever stored: asking leaves no trace. */
   get whose(): Whose | null {
-    if (!this.#open) return null;
+    if (!this.#tables.exist) return null;
     this.#whose ??= this.#sql
       .exec<{ account: string; label: string; sandboxId: string }>(
         "SELECT account, label, sandbox_id AS sandboxId FROM inbox",
@@ -64,20 +63,17 @@ export class InboxStore {
   }
 
   open(whose: Whose): void {
-    if (this.#open) return;
-    migrate(this.#ctx.storage, migrations);
+    if (!this.#tables.make()) return;
     const { account, label, sandboxId } = whose;
     this.#sql.exec("INSERT INTO inbox VALUES (1, ?, ?, ?)", account, label, sandboxId);
-    this.#open = true;
     this.#whose = whose;
   }
 
   /** Everything, the alarm too. */
   async clear(): Promise<void> {
-    this.#open = false;
     this.#whose = null;
     this.#totals = null;
-    await this.#ctx.storage.deleteAll();
+    await this.#tables.drop();
   }
 
   hook(id: string): HookRecord | null {
@@ -105,7 +101,7 @@ export class InboxStore {
   }
 
   saveHook(record: HookRecord): void {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     this.#sql.exec("UPDATE hooks SET name = ?, body = ? WHERE id = ?", record.name, JSON.stringify(record), record.id);
     this.arm();
   }
@@ -183,7 +179,7 @@ export class InboxStore {
 
   /** null: it is in the blob store, or not kept. */
   bodyOf(eventId: string): Bytes | null {
-    if (!this.#open) return null;
+    if (!this.#tables.exist) return null;
     const [row] = this.#sql
       .exec<{ bytes: ArrayBuffer }>("SELECT bytes FROM bodies WHERE event_id = ?", eventId)
       .toArray();
@@ -192,7 +188,7 @@ export class InboxStore {
 
   /** Nobody needs it any more. */
   dropBody(eventId: string): void {
-    if (this.#open) this.#sql.exec("DELETE FROM bodies WHERE event_id = ?", eventId);
+    if (this.#tables.exist) this.#sql.exec("DELETE FROM bodies WHERE event_id = ?", eventId);
   }
 
   total(state: HookEventState): Readonly<Total> {
@@ -207,7 +203,7 @@ export class InboxStore {
 
   /** Hooks, and what stands in the place of one, that may have something to deliver. */
   senders(): string[] {
-    return this.#open
+    return this.#tables.exist
       ? [
           ...this.hooks()
             .filter(({ enabled }) => enabled)
@@ -231,7 +227,7 @@ export class InboxStore {
   }
 
   answer(eventId: string, now: number): ProgramAnswer | null {
-    if (!this.#open) return null;
+    if (!this.#tables.exist) return null;
     const [row] = this.#sql
       .exec<{ status: number; headers: string; bytes: ArrayBuffer }>(
         "SELECT status, headers, bytes FROM answers WHERE event_id = ? AND expires_at > ?",
@@ -260,7 +256,7 @@ export class InboxStore {
   }
 
   change(key: string, since: number): { fingerprint: string; hookId: string; shown: string | null } | null {
-    if (!this.#open) return null;
+    if (!this.#tables.exist) return null;
     const [row] = this.#sql
       .exec<{ fingerprint: string; hookId: string; shown: string | null }>(
         "SELECT fingerprint, hook_id AS hookId, shown FROM changes WHERE key = ? AND at >= ?",
@@ -296,7 +292,7 @@ export class InboxStore {
   }
 
   dropsDue(now: number, most: number): string[] {
-    if (!this.#open) return [];
+    if (!this.#tables.exist) return [];
     return this.#sql
       .exec<{ key: string }>("SELECT key FROM drops WHERE due_at <= ? LIMIT ?", now, most)
       .toArray()
@@ -304,7 +300,7 @@ export class InboxStore {
   }
 
   dropped(keys: readonly string[]): void {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     for (const key of keys) this.#sql.exec("DELETE FROM drops WHERE key = ?", key);
   }
 
@@ -318,7 +314,7 @@ export class InboxStore {
 
   /** What the sandbox has not noted yet, as far as it is due. */
   notesDue(now: number): { key: string; note: EventNote; attempts: number }[] {
-    if (!this.#open) return [];
+    if (!this.#tables.exist) return [];
     return this.#sql
       .exec<{ key: string; body: string; attempts: number }>(
         "SELECT key, body, attempts FROM notes WHERE due_at <= ? LIMIT ?",
@@ -330,14 +326,14 @@ export class InboxStore {
 
   /** @param dueAt when it is told again; null: it is noted */
   noted(key: string, dueAt: number | null): void {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     if (dueAt === null) this.#sql.exec("DELETE FROM notes WHERE key = ?", key);
     else this.#sql.exec("UPDATE notes SET attempts = attempts + 1, due_at = ? WHERE key = ?", dueAt, key);
   }
 
   /** Forget what is over. */
   sweep(now: number): void {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     this.#forget(
       "id IN (SELECT id FROM events WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
       ...[now, SWEEP_MAX],
@@ -366,7 +362,7 @@ export class InboxStore {
 
   /** Set the alarm to when something is due. At once, so that it is stored with what asks for it. */
   arm(): void {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     const now = Date.now();
     const times = this.senders().map((id) => {
       const at = this.#nextAt(id);
@@ -454,7 +450,7 @@ export class InboxStore {
   }
 
   *#each<T>(query: string, ...bindings: SqlStorageValue[]): Generator<T> {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     for (const { body } of this.#sql.exec<Row>(query, ...bindings)) yield JSON.parse(body) as T;
   }
 }

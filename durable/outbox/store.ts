@@ -1,6 +1,6 @@
 /** The rows of an outbox, and the alarm that they ask for. No rules. */
 import type { EventDeliveryListQuery, RouseEvent } from "../../sdk/contract/event.ts";
-import { hasSchema, migrate } from "../migrations.ts";
+import { Tables } from "../migrations.ts";
 import { earliest } from "../time.ts";
 import { Watchers } from "../watchers.ts";
 import { again, ended, expiryOf, type DeliveryRecord, type EndpointRecord } from "./record.ts";
@@ -21,25 +21,22 @@ export class OutboxStore {
   readonly #watchers = new Watchers();
   /** Deliveries that wait, by endpoint: counted before the first change, and kept true from then on. */
   readonly #waiting = new Map<string, number>();
-  #open: boolean;
+  readonly #tables: Tables;
 
   constructor(ctx: DurableObjectState) {
     this.#ctx = ctx;
     this.#sql = ctx.storage.sql;
-    this.#open = hasSchema(this.#sql);
-    if (this.#open) migrate(ctx.storage, migrations);
+    this.#tables = new Tables(ctx.storage, migrations);
   }
 
   /** Asking an outbox that was never used leaves no trace. */
   get isOpen(): boolean {
-    return this.#open;
+    return this.#tables.exist;
   }
 
   open(account: string): void {
-    if (this.#open) return;
-    migrate(this.#ctx.storage, migrations);
+    if (!this.#tables.make()) return;
     this.#sql.exec("INSERT INTO outbox VALUES (1, ?, 0)", account);
-    this.#open = true;
   }
 
   transaction<T>(work: () => T): T {
@@ -52,7 +49,7 @@ export class OutboxStore {
 
   /** What the account was told of whether somebody listens; null while it is being told. */
   get told(): boolean | null {
-    if (!this.#open) return false;
+    if (!this.#tables.exist) return false;
     const { told } = this.#sql.exec<{ told: number | null }>("SELECT told FROM outbox").one();
     return told === null ? null : told === 1;
   }
@@ -217,7 +214,7 @@ export class OutboxStore {
   }
 
   change(key: string, since: number): { fingerprint: string; endpointId: string; shown: string | null } | null {
-    if (!this.#open) return null;
+    if (!this.#tables.exist) return null;
     const [row] = this.#sql
       .exec<{ fingerprint: string; endpointId: string; shown: string | null }>(
         "SELECT fingerprint, endpoint_id AS endpointId, shown FROM changes WHERE key = ? AND at >= ?",
@@ -258,7 +255,7 @@ export class OutboxStore {
 
   /** Set the alarm to when something is due. At once, so that it is stored with what asks for it. */
   arm(extraAt: number | null = null): void {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     const { at } = this.#sql
       .exec<{ at: number | null }>(
         `SELECT MIN(at) AS at FROM (SELECT MIN(next_at) AS at FROM queues
@@ -317,7 +314,7 @@ export class OutboxStore {
   }
 
   *#each<T>(query: string, ...bindings: SqlStorageValue[]): Generator<T> {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     for (const { body } of this.#sql.exec<{ body: string }>(query, ...bindings)) yield JSON.parse(body) as T;
   }
 }

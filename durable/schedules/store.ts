@@ -1,6 +1,6 @@
 /** The rows of a sandbox's schedules, and the alarm that they ask for. No rules. */
 import { scheduleLimits, type ScheduleRunState } from "../../sdk/contract/schedule.ts";
-import { hasSchema, migrate } from "../migrations.ts";
+import { Tables } from "../migrations.ts";
 import { earliest } from "../time.ts";
 import { DAY_MS, type Output, type RunRecord, type ScheduleRecord } from "./record.ts";
 import { migrations } from "./schema.ts";
@@ -22,7 +22,7 @@ const SWEEP_MAX = 200;
 export class SchedulesStore {
   readonly #ctx: DurableObjectState;
   readonly #sql: SqlStorage;
-  #open: boolean;
+  readonly #tables: Tables;
   #whose: Whose | null = null;
   /** Runs whose steps are under way here. */
   readonly busy = new Set<string>();
@@ -30,13 +30,12 @@ export class SchedulesStore {
   constructor(ctx: DurableObjectState) {
     this.#ctx = ctx;
     this.#sql = ctx.storage.sql;
-    this.#open = hasSchema(this.#sql);
-    if (this.#open) migrate(ctx.storage, migrations);
+    this.#tables = new Tables(ctx.storage, migrations);
   }
 
   /** Whose they are; null where nothing was ever stored: asking leaves no trace. */
   get whose(): Whose | null {
-    if (!this.#open) return null;
+    if (!this.#tables.exist) return null;
     this.#whose ??= this.#sql
       .exec<{ account: string; label: string; sandboxId: string }>(
         "SELECT account, label, sandbox_id AS sandboxId FROM whose",
@@ -46,18 +45,15 @@ export class SchedulesStore {
   }
 
   open(whose: Whose): void {
-    if (this.#open) return;
-    migrate(this.#ctx.storage, migrations);
+    if (!this.#tables.make()) return;
     this.#sql.exec("INSERT INTO whose VALUES (1, ?, ?, ?)", whose.account, whose.label, whose.sandboxId);
-    this.#open = true;
     this.#whose = whose;
   }
 
   /** Everything, the alarm too. */
   async clear(): Promise<void> {
-    this.#open = false;
     this.#whose = null;
-    await this.#ctx.storage.deleteAll();
+    await this.#tables.drop();
   }
 
   schedule(id: string): ScheduleRecord | null {
@@ -141,7 +137,7 @@ export class SchedulesStore {
 
   /** Of one that is known still. */
   saveRun(run: RunRecord): void {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     this.#sql.exec(
       "UPDATE runs SET state = ?, due_at = ?, ended_at = ?, body = ? WHERE id = ?",
       ...[run.state, run.dueAt, run.endedAt, JSON.stringify(run), run.id],
@@ -150,7 +146,7 @@ export class SchedulesStore {
   }
 
   output(runId: string): Output | null {
-    if (!this.#open) return null;
+    if (!this.#tables.exist) return null;
     const [row] = this.#sql
       .exec<{ stdout: ArrayBuffer | null; stderr: ArrayBuffer | null; body: ArrayBuffer | null }>(
         "SELECT stdout, stderr, body FROM outputs WHERE run_id = ?",
@@ -174,7 +170,7 @@ export class SchedulesStore {
   }
 
   change(key: string, since: number): { fingerprint: string; id: string } | null {
-    if (!this.#open) return null;
+    if (!this.#tables.exist) return null;
     const [row] = this.#sql
       .exec<{ fingerprint: string; id: string }>(
         "SELECT fingerprint, id FROM changes WHERE key = ? AND at >= ?",
@@ -191,7 +187,7 @@ export class SchedulesStore {
 
   /** Forget what is over for long. */
   sweep(now: number): void {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     this.#forget(
       "seq IN (SELECT seq FROM runs WHERE ended_at <= ? ORDER BY ended_at LIMIT ?)",
       now - KEPT_MS,
@@ -201,7 +197,7 @@ export class SchedulesStore {
 
   /** Set the alarm to when something is due. At once, so that it is stored with what asks for it. */
   arm(): void {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     const now = Date.now();
     const min = (query: string) => this.#sql.exec<{ at: number | null }>(query).one().at;
     const ended = min("SELECT MIN(ended_at) AS at FROM runs WHERE ended_at IS NOT NULL");
@@ -236,7 +232,7 @@ export class SchedulesStore {
   }
 
   *#each<T>(query: string, ...bindings: SqlStorageValue[]): Generator<T> {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     for (const { body } of this.#sql.exec<Row>(query, ...bindings)) yield JSON.parse(body) as T;
   }
 }

@@ -12,7 +12,7 @@ import { toBase64Url } from "../../sdk/contract/ticket.ts";
 import { accountObject } from "../account/api.ts";
 import { Charges } from "../charges.ts";
 import { EventLog } from "../events/log.ts";
-import { hasSchema, migrate } from "../migrations.ts";
+import { Tables } from "../migrations.ts";
 import { outboxObject } from "../outbox/api.ts";
 import { page } from "../page.ts";
 import { refuse, type Result } from "../result.ts";
@@ -46,7 +46,7 @@ type Answer = Result<{ snapshot: Snapshot }>;
 
 export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi {
   readonly #sql: SqlStorage;
-  #open: boolean;
+  readonly #tables: Tables;
   readonly #watchers = new Watchers();
   readonly #charges: Charges;
   readonly #events: EventLog;
@@ -64,15 +64,11 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
       },
     });
     this.#events = new EventLog(this.#sql, (events) => outboxObject(env.OUTBOX, this.#account).take(events));
-    this.#open = hasSchema(this.#sql);
-    if (this.#open) migrate(ctx.storage, migrations);
+    this.#tables = new Tables(ctx.storage, migrations);
   }
 
   async begin(input: NewSnapshot): Promise<Answer> {
-    if (!this.#open) {
-      migrate(this.ctx.storage, migrations);
-      this.#open = true;
-    }
+    this.#tables.make();
     const known = this.#record(input.id);
     if (known) return { ok: true, snapshot: { ...toSnapshot(known), replayed: true } };
     const { count } = this.#sql.exec<{ count: number }>("SELECT COUNT(*) AS count FROM snapshots").one();
@@ -203,13 +199,13 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
   }
 
   async endRetention(): Promise<void> {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     for (const record of [...this.#before(Number.MAX_SAFE_INTEGER, "")])
       if (record.state === "ready") this.#save({ ...record, state: "deleting" });
   }
 
   override async alarm(): Promise<void> {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     await this.ctx.storage.setAlarm(Date.now() + SAFETY_MS);
     const now = Date.now();
     const due = this.#sql.exec<{ body: string }>("SELECT body FROM snapshots WHERE due_at <= ?", now).toArray();
@@ -266,14 +262,14 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
   }
 
   #record(id: string): SnapshotRecord | null {
-    if (!this.#open) return null;
+    if (!this.#tables.exist) return null;
     const [row] = this.#sql.exec<{ body: string }>("SELECT body FROM snapshots WHERE id = ?", id).toArray();
     return row ? (JSON.parse(row.body) as SnapshotRecord) : null;
   }
 
   /** The newest first. */
   *#before(createdAt: number, id: string): Iterable<SnapshotRecord> {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     const rows = this.#sql.exec<{ body: string }>(
       "SELECT body FROM snapshots WHERE (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC",
       ...[createdAt, id],

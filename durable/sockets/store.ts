@@ -1,5 +1,5 @@
 /** The rows of held sockets and of what their clients sent. No rules. */
-import { hasSchema, migrate } from "../migrations.ts";
+import { Tables } from "../migrations.ts";
 import type { SocketRecord } from "./record.ts";
 import { migrations } from "./schema.ts";
 
@@ -22,18 +22,17 @@ export interface Waiting {
 export class SocketStore {
   readonly #storage: DurableObjectStorage;
   readonly #sql: SqlStorage;
-  #isOpen: boolean;
+  readonly #tables: Tables;
 
   constructor(storage: DurableObjectStorage) {
     this.#storage = storage;
     this.#sql = storage.sql;
-    this.#isOpen = hasSchema(this.#sql);
-    if (this.#isOpen) migrate(storage, migrations);
+    this.#tables = new Tables(storage, migrations);
   }
 
   /** Whose it is; null where nothing was ever held: asking leaves no trace. */
   whose(): Whose | null {
-    if (!this.#isOpen) return null;
+    if (!this.#tables.exist) return null;
     const rows = this.#sql.exec<{ account: string; label: string; sandboxId: string }>(
       "SELECT account, label, sandbox_id AS sandboxId FROM holder",
     );
@@ -41,8 +40,7 @@ export class SocketStore {
   }
 
   open({ account, label, sandboxId }: Whose): void {
-    if (!this.#isOpen) migrate(this.#storage, migrations);
-    this.#isOpen = true;
+    this.#tables.make();
     this.#sql.exec(
       "INSERT OR REPLACE INTO holder (one, account, label, sandbox_id) VALUES (1, ?, ?, ?)",
       ...[account, label, sandboxId],
@@ -50,8 +48,7 @@ export class SocketStore {
   }
 
   async clear(): Promise<void> {
-    this.#isOpen = false;
-    await this.#storage.deleteAll();
+    await this.#tables.drop();
   }
 
   transaction<T>(work: () => T): T {
@@ -59,7 +56,7 @@ export class SocketStore {
   }
 
   get(id: string): { record: SocketRecord; reached: number } | null {
-    if (!this.#isOpen) return null;
+    if (!this.#tables.exist) return null;
     const [row] = this.#sql
       .exec<{ body: string; reached: number }>("SELECT body, reached FROM sockets WHERE id = ?", id)
       .toArray();
@@ -68,7 +65,7 @@ export class SocketStore {
 
   /** The oldest first. */
   ids(): string[] {
-    if (!this.#isOpen) return [];
+    if (!this.#tables.exist) return [];
     const rows = this.#sql.exec<{ id: string }>("SELECT id FROM sockets ORDER BY since, id");
     return rows.toArray().map(({ id }) => id);
   }
@@ -127,7 +124,7 @@ export class SocketStore {
 
   /** The ping and its answer that all sockets have in common; null where they differ, or one has none. */
   commonPing(): { ping: string; pong: string } | null {
-    if (!this.#isOpen) return null;
+    if (!this.#tables.exist) return null;
     const rows = this.#sql
       .exec<{ ping: string | null; pong: string | null }>(
         "SELECT DISTINCT body ->> '$.rule.ping' AS ping, body ->> '$.rule.pong' AS pong FROM sockets",

@@ -1,7 +1,7 @@
 /** The tables of an account's volumes, who waits for a change in them, and the alarm that they ask for. No rules. */
 import { accountObject } from "../account/api.ts";
 import { Charges } from "../charges.ts";
-import { hasSchema, migrate } from "../migrations.ts";
+import { Tables } from "../migrations.ts";
 import { earliest } from "../time.ts";
 import { Watchers } from "../watchers.ts";
 import { vaultObject, type Owned, type VaultApi } from "../vault/api.ts";
@@ -25,7 +25,7 @@ export class VolumeStore {
   readonly #sql: SqlStorage;
   readonly env: Env;
   readonly charges: Charges;
-  #open: boolean;
+  readonly #tables: Tables;
   readonly #watchers = new Watchers();
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -41,21 +41,18 @@ export class VolumeStore {
         if (backup) this.saveBackup({ ...backup, ownedBytes });
       },
     });
-    this.#open = hasSchema(this.#sql);
-    if (this.#open) migrate(ctx.storage, migrations);
+    this.#tables = new Tables(ctx.storage, migrations);
   }
 
   /** Nothing was ever stored: asking for something leaves no trace. */
   get isEmpty(): boolean {
-    return !this.#open;
+    return !this.#tables.exist;
   }
 
   /** Before something is stored. */
   open(): void {
-    if (this.#open) return;
-    migrate(this.#ctx.storage, migrations);
+    if (!this.#tables.make()) return;
     this.#sql.exec("INSERT INTO account VALUES (1, ?)", this.#ctx.id.name ?? "");
-    this.#open = true;
   }
 
   get account(): string {
@@ -253,11 +250,11 @@ export class VolumeStore {
   }
 
   *#each<T>(query: string, ...bindings: SqlStorageValue[]): Generator<T> {
-    if (!this.#open) return;
+    if (!this.#tables.exist) return;
     for (const { body } of this.#sql.exec<Body>(query, ...bindings)) yield JSON.parse(body) as T;
   }
 
   #count(query: string): number {
-    return this.#open ? this.#sql.exec<{ count: number }>(query).one().count : 0;
+    return this.#tables.exist ? this.#sql.exec<{ count: number }>(query).one().count : 0;
   }
 }
