@@ -7,7 +7,9 @@ import { awakeBecause } from "./awake.ts";
 import type { Engine } from "./engine.ts";
 import { stateOf } from "./events.ts";
 import type { Draft } from "../events/draft.ts";
+import { wakesAt } from "./record.ts";
 import type { Found } from "./routing.ts";
+import { isoOrNull } from "../time.ts";
 
 /** Entries of the timeline in an answer. */
 const TIMELINE_SHOWN = 50;
@@ -36,6 +38,7 @@ export class Chronicle {
       since: newest?.at ?? null,
       awake: awakeBecause(record, machine, Date.now()),
       hostAnswered: machine !== null,
+      wakesAt: isoOrNull(wakesAt(record)),
       lastRun: timeline.lastRun(),
       runsToday: timeline.runsToday(Date.now()),
       timeline: newest ? [newest, ...older] : [],

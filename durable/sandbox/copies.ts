@@ -191,7 +191,7 @@ export class Copies {
     this.#engine.save({
       ...record,
       fromStore: true,
-      life: { ...life, ...at, savedGeneration: point.generation, stopReason: "requested", failure: null },
+      life: { ...life, ...at, savedGeneration: point.generation, stopReason: "requested", failure: null, timer: null },
     });
     return null;
   }

@@ -20,10 +20,11 @@ import { Hosting } from "./hosting.ts";
 import { heldUntil, idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
 import { hasStep, isLive, isTransitional, reduce, STEP_CHECK_MS, timersOf, type Outcome } from "./lifecycle.ts";
-import { concernsSockets, identityOf, toSandbox, type SandboxRecord } from "./record.ts";
+import { concernsSockets, identityOf, timerDueAt, toSandbox, type SandboxRecord } from "./record.ts";
 import { unreachable } from "./step.ts";
 import { SandboxStore } from "./store.ts";
 import { Timeline } from "./timeline.ts";
+import { wakeByTimer } from "./timer-wake.ts";
 import { Timers, type TimerKind } from "./timers.ts";
 
 /** How long answers with an Idempotency-Key are remembered, milliseconds. */
@@ -231,6 +232,7 @@ export class Engine {
       this.timers.set("step", step);
       this.timers.set("retention", retention);
       this.timers.set("lease", lease);
+      this.timers.set("timer", timerDueAt(record));
       this.timers.set("holds", heldUntil(record.holds, Date.now()));
       this.timers.set(
         "configure",
@@ -430,6 +432,8 @@ export class Engine {
       case "lease":
         if (record && this.commit(record.id, { type: "leaseEnd" }).ok) await this.drive();
         return;
+      case "timer":
+        return wakeByTimer(this);
       case "holds":
         // The last hold is over: the host is told to watch for idleness again.
         if (record) this.save({ ...record, configurePending: record.configurePending || isLive(record.life.state) });

@@ -1,6 +1,8 @@
 /** A sandbox's life: what the table of `lifecycle.ts` decides about, and what happens to it. */
 import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { SandboxState, StopReason } from "../../sdk/contract/sandbox.ts";
+import type { GuestTimer } from "../../sdk/contract/guest-timer.ts";
+import type { WakeTimer } from "./guest-timer.ts";
 import type { Lease } from "./lease.ts";
 
 /** How the current generation began, or begins. */
@@ -32,6 +34,8 @@ export interface Life {
   /** The run that the state at rest is of, RAM or disk alone; null while one is live. */
   readonly savedGeneration: number | null;
   readonly lease: Lease;
+  /** What a sleeper is woken for by itself; null once it runs, or is stopped. */
+  readonly timer: WakeTimer | null;
   readonly readyAt: number | null;
   readonly lastActiveAt: number | null;
   readonly pausedAt: number | null;
@@ -75,6 +79,8 @@ export type LifeEvent =
       readonly savedGeneration?: number | null;
       readonly reason?: StopReason;
       readonly lastActiveAt?: number;
+      /** When a program in it must run next, as its host says. */
+      readonly timer?: GuestTimer | null | undefined;
     }
   | { readonly type: "pauseRefused"; readonly generation: number }
   | { readonly type: "pauseFailed"; readonly generation: number; readonly failure: Failure }
@@ -91,6 +97,11 @@ export type LifeEvent =
       readonly from: SandboxState;
       readonly failure: Failure;
     }
+  /**
+   * The timer of a program in it may be due. `generation`: of the life that was looked at. `putOffTo`: it may not wake
+   * before. `failed`: it can't now, and is tried again later.
+   */
+  | { readonly type: "timer"; readonly generation: number; readonly putOffTo?: number; readonly failed?: boolean }
   /** The account does not allow the run: nothing of it was begun. */
   | { readonly type: "refused"; readonly generation: number; readonly failure: Failure }
   /** The account has no means for the run under way any more. */

@@ -10,9 +10,11 @@
  * - deleted is final, and delete works from every state.
  */
 import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
+import type { GuestTimer } from "../../sdk/contract/guest-timer.ts";
 import type { FrozenFate } from "../../sdk/contract/host.ts";
 import type { Life, LifeEvent } from "./life.ts";
 import type { SandboxState, StopReason } from "../../sdk/contract/sandbox.ts";
+import { triedTimer, wakeTimer } from "./guest-timer.ts";
 import { begun, extended, newLease, type Lease } from "./lease.ts";
 
 export type Outcome =
@@ -55,6 +57,7 @@ export function newLife(retentionDays: number, now: number, lease: Lease = newLe
     retentionDays,
     savedGeneration: null,
     lease,
+    timer: null,
     readyAt: null,
     lastActiveAt: null,
     pausedAt: null,
@@ -75,11 +78,12 @@ export function fateOf(life: Life, generation: number): FrozenFate {
 }
 
 /** When each timer is due; null for none. */
-export function timersOf(life: Life): Readonly<Record<"step" | "retention" | "lease", number | null>> {
+export function timersOf(life: Life): Readonly<Record<"step" | "retention" | "lease" | "timer", number | null>> {
   return {
     step: hasStep(life) ? life.nextTryAt : null,
     retention: pausedExpiresAt(life),
     lease: life.state === "running" ? life.lease.endsAt : null,
+    timer: life.state === "paused" ? (life.timer?.nextAt ?? null) : null,
   };
 }
 
@@ -112,6 +116,7 @@ const boot = (life: Life, now: number, change: Partial<Life> = {}): Life =>
   enter(life, "starting", now, {
     endedAt: null,
     failure: null,
+    timer: null,
     ...change,
     generation: life.generation + 1,
     run: life.diskKept ? "boot" : "create",
@@ -125,7 +130,12 @@ const saved = (life: Life, { savedGeneration }: { savedGeneration?: number | nul
 
 const toPaused = (
   life: Life,
-  event: { reason?: StopReason; lastActiveAt?: number; savedGeneration?: number | null },
+  event: {
+    reason?: StopReason;
+    lastActiveAt?: number;
+    savedGeneration?: number | null;
+    timer?: GuestTimer | null | undefined;
+  },
   now: number,
 ): Life => {
   const paused = enter(life, "paused", now, {
@@ -134,6 +144,7 @@ const toPaused = (
     stopReason: event.reason ?? "requested",
     failure: null,
     lastActiveAt: event.lastActiveAt ?? life.lastActiveAt,
+    timer: wakeTimer(event.timer, now),
   });
   return life.state === "pausing" && life.wakeAfterPause ? resume(paused, now) : paused;
 };
@@ -143,12 +154,16 @@ const reasonOf = (life: Life): StopReason =>
   life.pauseReason === "cut_off" ? (life.stopReason ?? "insufficient_funds") : (life.pauseReason ?? "requested");
 
 const toStopped = (life: Life, reason: StopReason, now: number, change: Partial<Life> = {}): Life =>
-  enter(life, "stopped", now, { ...saved(life), stopReason: reason, endedAt: now, pausedAt: null, ...change });
+  enter(life, "stopped", now, {
+    ...{ ...saved(life), stopReason: reason, endedAt: now, pausedAt: null, timer: null },
+    ...change,
+  });
 
 const toRunning = (life: Life, lastActiveAt: number, now: number): Life =>
   enter(life, "running", now, {
     diskKept: true,
     savedGeneration: null,
+    timer: null,
     readyAt: life.readyAt ?? now,
     lastActiveAt,
     pausedAt: null,
@@ -227,6 +242,15 @@ const lose = (life: Life, event: { failure: Failure }, now: number): Life => ({
   failure: event.failure,
 });
 
+/** A program in it must run soon. The next try is noted with this one, in case nothing comes of it. */
+const wakeInTime = (life: Life, event: Extract<LifeEvent, { type: "timer" }>, now: number): Life => {
+  if (!life.timer || life.timer.nextAt > now) return life;
+  const timer = triedTimer(life.timer, now);
+  if (timer && event.putOffTo !== undefined)
+    return { ...life, timer: { ...life.timer, nextAt: Math.max(event.putOffTo, now + 1) } };
+  return timer && !event.failed ? resume(life, now, { timer }) : { ...life, timer };
+};
+
 /** The time is up, whatever goes on in the machine. */
 const endLease = (life: Life, _event: LifeEvent, now: number): Life => {
   if (life.lease.endsAt === null || life.lease.endsAt > now) return life;
@@ -290,6 +314,7 @@ const table: Table = {
     resuming: extend,
   },
   leaseEnd: { running: endLease },
+  timer: { paused: wakeInTime },
   expire: {
     paused: (life, event, now) =>
       event.unpaid || (pausedExpiresAt(life) ?? Infinity) <= now

@@ -19,10 +19,11 @@ import { archiveFrom, durabilityOf, newArchive, type Archive } from "./archive.t
 import type { HeldVolume } from "./held-volume.ts";
 import type { SocketRule } from "../../sdk/contract/socket.ts";
 import type { WakeRule } from "../../sdk/contract/wake-rule.ts";
+import { awakeAt } from "./guest-timer.ts";
 import { activeHolds, type Holds } from "./holds.ts";
 import { newLease } from "./lease.ts";
 import type { Life } from "./life.ts";
-import { isLive, newLife, pausedExpiresAt } from "./lifecycle.ts";
+import { isLive, newLife, pausedExpiresAt, timersOf } from "./lifecycle.ts";
 
 export interface SandboxRecord {
   readonly id: string;
@@ -63,7 +64,7 @@ export interface SandboxRecord {
   readonly capture: string | null;
   readonly volumes: readonly HeldVolume[];
   readonly wakeRules: readonly WakeRule[];
-  /** By requests and webhooks; null for no limit. */
+  /** By all but the API and schedules; null for no limit. */
   readonly maxWakesPerHour: number | null;
   /** Which WebSockets are held while it sleeps. */
   readonly sockets: readonly SocketRule[];
@@ -198,6 +199,16 @@ export function updated(record: SandboxRecord, input: UpdateSandbox): SandboxRec
   };
 }
 
+/** When it is woken for a program in it; null where it wakes only when told to. */
+export function timerDueAt({ autoWake, life }: SandboxRecord): number | null {
+  return autoWake ? timersOf(life).timer : null;
+}
+
+/** When it will be awake by itself, for a program in it; null for never. */
+export function wakesAt(record: SandboxRecord): number | null {
+  return timerDueAt(record) === null ? null : awakeAt(record.life.timer);
+}
+
 /** Far enough ahead that no client counts down to it. */
 const FUNDED_THROUGH = "2999-12-31T00:00:00.000Z";
 
@@ -250,6 +261,7 @@ export function toSandbox(record: SandboxRecord, urls: UrlParts): Sandbox {
     lastPauseError: life.failure?.code === "pause_failed" ? life.failure.message : null,
     pausedAt: isoOrNull(life.pausedAt),
     pausedExpiresAt: isoOrNull(pausedExpiresAt(life)),
+    wakesAt: isoOrNull(wakesAt(record)),
     durability: durabilityOf(record),
     memoryRestored: life.memoryRestored,
     diskKept: life.state === "deleted" ? false : life.diskKept,

@@ -10,10 +10,10 @@ import { isTransitional } from "./lifecycle.ts";
 import { visibilityOf } from "./previews.ts";
 import type { SandboxRecord } from "./record.ts";
 import type { SandboxStore } from "./store.ts";
+import { wakeLimit } from "./wake-limit.ts";
 
 /** How long a ticket is good, milliseconds. */
 export const TICKET_MS = 300_000;
-const HOUR_MS = 3_600_000;
 
 /** A sandbox that is there, or why it is not. */
 export type Found =
@@ -91,19 +91,11 @@ export class Routing {
   }
 
   /** Why requests may not wake the sandbox again now. */
-  #capped({ maxWakesPerHour, life }: SandboxRecord, { cause }: RouteAsk): Failure | null {
-    if (maxWakesPerHour === null || life.state === "resuming" || life.state === "starting") return null;
+  #capped(record: SandboxRecord, { cause }: RouteAsk): Failure | null {
+    const { state } = record.life;
+    if (state === "resuming" || state === "starting") return null;
     if (cause === null || cause.kind === "api" || cause.kind === "schedule") return null;
-    const now = Date.now();
-    const woken = this.#engine.timeline.wokenSince(now - HOUR_MS, maxWakesPerHour);
-    const oldest = woken.at(-1);
-    if (oldest === undefined || woken.length < maxWakesPerHour) return null;
-    return {
-      code: "wake_limit_reached",
-      message: `Requests woke the sandbox ${maxWakesPerHour} times within an hour, as often as they may.`,
-      details: { maxWakesPerHour },
-      retryAfterMs: oldest + HOUR_MS - now,
-    };
+    return wakeLimit(record, this.#engine.timeline, Date.now());
   }
 
   #facts(store: SandboxStore, record: SandboxRecord): RouteFacts {

@@ -162,7 +162,7 @@ export function observed(record: SandboxRecord, machine: Machine): LifeEvent {
     case "running":
       return { type: "ran", generation: machine.generation, lastActiveAt };
     case "paused":
-      return { type: "paused", generation: machine.generation, savedGeneration, lastActiveAt };
+      return { type: "paused", generation: machine.generation, savedGeneration, lastActiveAt, timer: machine.timer };
     case "stopped":
       return record.life.state === "stopping"
         ? { type: "stopped", generation, savedGeneration }

@@ -154,7 +154,12 @@ export class SandboxStore {
 
 /** A record of an earlier version, with what has come to records since. */
 function current(record: SandboxRecord): SandboxRecord {
-  const life = { lease: newLease(0, "stop"), undeleteTo: null, savedGeneration: null } satisfies Partial<Life>;
+  const life = {
+    lease: newLease(0, "stop"),
+    undeleteTo: null,
+    savedGeneration: null,
+    timer: null,
+  } satisfies Partial<Life>;
   const later = {
     ...{ holds: {}, governed: false, createdBy: null, maxTotalCostMicros: null },
     ...{ origin: null, archive: null, keepPauses: 0, fromStore: false, capture: null, volumes: [] },

@@ -77,7 +77,7 @@ export class Timeline {
       .one().count;
   }
 
-  /** When requests and webhooks woke it since a time, the newest first, so many at most. */
+  /** When requests, webhooks, messages and timers woke it since a time, the newest first, so many at most. */
   wokenSince(since: number, count: number): number[] {
     return this.#sql
       .exec<{ at: number }>(

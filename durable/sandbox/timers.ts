@@ -1,11 +1,12 @@
 /** Many timers on the one alarm an object has. */
 
-/** `step`: a host call is due or under way; the others say themselves. */
+/** `step`: a host call is due or under way; `timer`: of a program in a sleeper; the others say themselves. */
 export const timerKinds = [
   "step",
   "retention",
   "lease",
   "holds",
+  "timer",
   "outbox",
   "configure",
   "answers",

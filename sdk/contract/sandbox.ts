@@ -374,6 +374,8 @@ export const Sandbox = z
     lastPauseError: z.string().nullable().optional(),
     pausedAt: Time.nullable(),
     pausedExpiresAt: Time.nullable(),
+    /** Asleep, when it will be awake by itself, as a program in it asked; null for never. */
+    wakesAt: Time.nullable().optional(),
     /** How safe the state at rest is; null while the sandbox runs. */
     durability: Durability.nullable().optional(),
     /** false after a boot from disk where RAM was lost or given up; true after a wake; null before either. */

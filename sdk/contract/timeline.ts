@@ -11,18 +11,24 @@ export const CAUSE_REQUEST_MAX = 200;
 /** Who or what began a run. */
 export const Cause = z
   .object({
-    /** `request`: to a named URL. `api`: a call of the API. `hook`: a webhook. `schedule`: a time of one. `socket`: a message. */
-    kind: z.enum(["request", "api", "hook", "schedule", "socket"]),
+    /**
+     * `request`: to a named URL. `api`: a call of the API. `hook`: a webhook. `schedule`: a time of one. `socket`: a
+     * message. `timer`: of a program in it.
+     */
+    kind: z.enum(["request", "api", "hook", "schedule", "socket", "timer"]),
     /** The API key; null for another credential, or none. */
     keyId: z.string().nullable(),
     /**
      * Method and path, without the query; at most 200 characters. Of a webhook, its endpoint and event; of a
-     * schedule, its name or id.
+     * schedule, its name or id; of a timer, its name.
      */
     request: z.string().max(CAUSE_REQUEST_MAX),
     /** Of the program that the request was for; null where it was for none. */
     port: z.int().nullable(),
-    /** `x-request-id` of the answer, as in logs; the event of a webhook, the run of a schedule, the socket of a message. */
+    /**
+     * `x-request-id` of the answer, as in logs; the event of a webhook, the run of a schedule, the socket of a message,
+     * the time of a timer.
+     */
     requestId: z.string(),
   })
   .meta({ id: "Cause" });
@@ -69,6 +75,8 @@ export const Why = z
     generation: Generation,
     /** Since when it is so; null when that is not known any more. */
     since: Time.nullable(),
+    /** When it will be awake by itself, for a program in it; null for never. */
+    wakesAt: Time.nullable().optional(),
     /** Empty while it does not run. */
     awake: z.array(Awake),
     /** False: its host did not say what is under way. */

@@ -2,6 +2,7 @@
 import { env, exports } from "cloudflare:workers";
 import type { SavedState } from "../../sdk/contract/archive.ts";
 import type { ErrorCode } from "../../sdk/contract/error-codes.ts";
+import type { GuestTimer } from "../../sdk/contract/guest-timer.ts";
 import type { DiffStates, Heartbeat } from "../../sdk/contract/host.ts";
 import type { Sandbox } from "../../sdk/contract/sandbox.ts";
 import type { FakeState, Plan } from "../support/fake-host.ts";
@@ -146,6 +147,10 @@ export const fake = {
   /** Its host puts it to sleep by itself. */
   sleep: (label: string) => steer("sleep", label),
   use: (label: string) => steer("use", label),
+  /** What its guest says from now on when it goes to sleep. */
+  async timer(label: string, timer: GuestTimer | null): Promise<void> {
+    await fetch(`${hostUrl}/fake/timer?label=${label}`, { method: "POST", body: JSON.stringify(timer) });
+  },
   away: (label: string, on: boolean) => steer("away", label, on ? "&on=1" : ""),
   /** Keys that it was told are over. */
   async revoked(): Promise<string[]> {

@@ -39,6 +39,13 @@ const answer: Why = {
   ],
 };
 
+test("why says when a sleeper wakes by itself", async () => {
+  const asleep: Why = { ...answer, state: "paused", awake: [], wakesAt: "2031-01-03T00:00:00.000Z" };
+  bench.server.on("GET /v1/sandboxes/demo~abcdefghijkl:why", (_request, reply) => reply.json(asleep));
+  const { stdout } = await bench.run(["why", "demo"]);
+  expect(stdout.split("\n")[1]).toBe("  wakes by itself at 2031-01-03T00:00:00.000Z, for a program in it");
+});
+
 test("why says what keeps it awake, who had it wake, and its last days", async () => {
   bench.server.on("GET /v1/sandboxes/demo~abcdefghijkl:why", (_request, reply) => reply.json(answer));
   const { code, stdout } = await bench.run(["why", "demo"]);

@@ -22,6 +22,7 @@ import {
   volumeVerbs,
   type Machine,
 } from "../../sdk/contract/host.ts";
+import type { GuestTimer } from "../../sdk/contract/guest-timer.ts";
 import { controlSecret, ticketSecret } from "../../sdk/contract/host-secrets.ts";
 import { labelOfId } from "../../sdk/contract/names.ts";
 import { signingKey, Ticket, verify, type SigningKey } from "../../sdk/contract/ticket.ts";
@@ -54,6 +55,8 @@ interface Held {
   idlePauseSeconds: number;
   used: boolean;
   counter: number;
+  /** What its guest says before it sleeps. */
+  timer: GuestTimer | null;
 }
 
 export class FakeHost {
@@ -152,8 +155,12 @@ export class FakeHost {
         for (const { machine } of held) this.#sockets.cut(machine.id);
         break;
       case "/fake/sleep":
-        for (const one of held) one.machine = { ...one.machine, state: "paused", memory: "saved", depth: "local" };
+        for (const one of held)
+          one.machine = { ...one.machine, state: "paused", memory: "saved", depth: "local", timer: one.timer };
         for (const { machine } of held) this.#sockets.cut(machine.id);
+        break;
+      case "/fake/timer":
+        for (const one of held) one.timer = JSON.parse((await bytesOf(req)).toString()) as GuestTimer | null;
         break;
       case "/fake/use":
         for (const one of held) one.used = true;
@@ -298,6 +305,7 @@ export class FakeHost {
           memory: "live",
           memoryRestored: action === "wake",
           endReason: null,
+          timer: null,
         };
         break;
       }
@@ -305,7 +313,7 @@ export class FakeHost {
         if (machine.state === "paused") break;
         if (machine.state !== "running") throw conflict();
         if (PauseMachine.parse(body).onlyIfIdle && held.used) throw new RouseFailure("conflict", "used since");
-        held.machine = { ...machine, state: "paused", memory: "saved", depth: "resident" };
+        held.machine = { ...machine, state: "paused", memory: "saved", depth: "resident", timer: held.timer };
         this.#sockets.cut(id);
         break;
       case "stop":
@@ -351,6 +359,7 @@ export class FakeHost {
       idlePauseSeconds: body.idlePauseSeconds,
       used: false,
       counter: source?.counter ?? 0,
+      timer: null,
     });
     return machine;
   }

@@ -7,6 +7,8 @@ import { seeded } from "../support/random.ts";
 
 const failure = { code: "wake_failed", message: "no" } as const;
 const NOW = 1_800_000_000_000;
+const SOON = { name: "soon", at: new Date(NOW + 3000).toISOString() };
+const LATE = { name: "late", at: new Date(NOW + 600_000).toISOString() };
 
 function someEvent(life: Life, next: () => number): LifeEvent {
   const generation = Math.max(1, life.generation - (next() < 0.2 ? 1 : 0));
@@ -22,7 +24,13 @@ function someEvent(life: Life, next: () => number): LifeEvent {
     { type: "ran", generation, lastActiveAt: NOW },
     { type: "runFailed", generation, memory: next() < 0.5 ? "saved" : "none", nothingMade: next() < 0.1, failure },
     { type: "paused", generation },
-    { type: "paused", generation },
+    { type: "paused", generation, timer: next() < 0.5 ? SOON : LATE },
+    {
+      type: "timer",
+      generation,
+      ...(next() < 0.2 ? { putOffTo: NOW } : {}),
+      ...(next() < 0.2 ? { failed: true } : {}),
+    },
     { type: "pauseRefused", generation },
     { type: "pauseFailed", generation, failure },
     { type: "stopped", generation },
@@ -76,6 +84,14 @@ function broken(life: Life, event: LifeEvent, now: number): string[] {
     ["nothing rests while it runs", after.state !== "running" || after.savedGeneration === null],
     ["what rests is of some run", !rests || (saved !== null && saved >= 1 && saved <= after.generation)],
     ["a run that was live leaves its own state", !rests || life.savedGeneration !== null || saved === life.generation],
+    [
+      "a timer is of what sleeps or wakes",
+      !["running", "stopped", "starting"].includes(after.state) || after.timer === null,
+    ],
+    [
+      "a timer that was tried is tried later",
+      event.type !== "timer" || !outcome.changed || (after.timer?.nextAt ?? now + 1) > now,
+    ],
     ["delete works", reduce(after, { type: "delete" }, now).ok],
   ];
   return rules.filter(([, holds]) => !holds).map(([rule]) => rule);

@@ -25,6 +25,7 @@ function stateOf(which: string, answer: Why, now: number): string[] {
   const lines = [`${which} is ${answer.state}${since}`];
   for (const one of answer.awake) lines.push(`  awake: ${reasonOf(one, now)}`);
   if (answer.state === "running" && !answer.hostAnswered) lines.push("  its host did not say what is under way");
+  if (answer.wakesAt) lines.push(`  wakes by itself at ${answer.wakesAt}, for a program in it`);
   const { cause = null } = answer.lastRun ?? {};
   if (cause) lines.push(`  last run: ${cause.request}${cause.keyId === null ? "" : `, with the key ${cause.keyId}`}`);
   return [...lines, `  runs in the last 24 hours: ${answer.runsToday}`];
