@@ -261,6 +261,29 @@ describe.each(providers)("$provider", ({ provider, secret, type, body, providerI
   });
 });
 
+describe.each(providers.filter(({ hasTime }) => hasTime))("the time that $provider signs", ({ provider, ...given }) => {
+  const { secret, body, sign: signed } = given;
+  it("counts for five minutes either way, and not a second longer; that wakes nothing", async () => {
+    const inbox = await TestInbox.make({ provider, secret }, true);
+    // On a whole second, which stands still.
+    vi.useFakeTimers({ toFake: ["Date"] });
+    vi.setSystemTime(Math.floor(Date.now() / 1000) * 1000);
+    const at = (seconds: number) => inbox.post(body, signed(body, String(Number(nowSeconds()) + seconds)));
+    for (const off of [-301, 301, -3600, 86_400]) expect(await codeOf(await at(off))).toBe("401 signature_expired");
+    for (const time of ["", "-1", "1e9", "NaN", "99999999999999999999"])
+      expect((await inbox.post(body, signed(body, time))).status).toBe(401);
+    expect([await inbox.events(), await inbox.wakes()]).toEqual([[], 0]);
+    const ids = [];
+    for (const off of [-300, 0, 300, -299]) {
+      const response = await at(off);
+      expect(response.ok).toBe(true);
+      ids.push(response.headers.get("x-rouse-event"));
+    }
+    // Whoever repeats it, within its time, sends nothing new.
+    expect(new Set(ids).size).toBe(1);
+  });
+});
+
 describe("secrets", () => {
   it("of which the one before counts for a while after a rotation, and not for longer", async () => {
     const inbox = await TestInbox.make();

@@ -249,6 +249,30 @@ describe("never wakes", () => {
     ],
     ["a body that is not JSON", (label) => call("POST", `/v1/sandboxes/${label}:exec`, "{"), 400, "invalid_request"],
     ["a wrong query", (label) => call("GET", `/v1/sandboxes/${label}/files/list?depth=0&x=1`), 400, "invalid_request"],
+    [
+      "an upgrade that is none",
+      (label) => edge(url(label), { headers: { ...key, upgrade: "websocket", "sec-websocket-version": "8" } }),
+      400,
+      "invalid_request",
+    ],
+    [
+      "an upgrade by a stranger",
+      (label) => edge(url(label), { headers: { upgrade: "websocket", "sec-websocket-version": "13" } }),
+      401,
+      "unauthorized",
+    ],
+    [
+      "more headers than a host takes",
+      (label) => edge(url(label), { headers: { ...key, "x-big": "a".repeat(14_336) } }),
+      400,
+      "invalid_request",
+    ],
+    [
+      "a path that is too long",
+      (label) => edge(url(label, `/${"a".repeat(14_336)}`), { headers: key }),
+      400,
+      "invalid_request",
+    ],
     ["an unknown route", (label) => call("POST", `/v1/sandboxes/${label}:explode`, {}), 404, "route_not_found"],
     ["a wrong method", (label) => call("PUT", `/v1/sandboxes/${label}:exec`, {}), 405, "method_not_allowed"],
   ])("%s", async (_what, request, status, code) => {
