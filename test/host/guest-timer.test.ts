@@ -6,9 +6,11 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { FakeDriver } from "../../backend-pool/machine/fake/driver.ts";
 import { Machines } from "../../backend-pool/machine/machines.ts";
 import { shapeOf } from "../../backend-pool/shape.ts";
 import { Journal } from "../../backend-pool/store/journal.ts";
+import { AGENT_PORT } from "../../sdk/contract/guest-limits.ts";
 import { newSandboxId } from "../../sdk/contract/names.ts";
 import { OneMachine } from "./one-machine.ts";
 
@@ -94,4 +96,25 @@ it.for<[string, (res: ServerResponse) => void]>([
   answer = what;
   expect(await machines.pause(id, { generation: 1 })).toMatchObject({ state: "paused", timer: null });
   expect(driver.asleep).toBe(true);
+});
+
+it("is what the real guest agent was told, over a sleep", async () => {
+  const agents = new FakeDriver(join(folder, "machines"));
+  await agents.prepare(shapeOf({}));
+  const real = new Machines(agents, new Journal(":memory:"), policy);
+  try {
+    await real.create(id, { ...run, generation: 1, account: "default", shape: shapeOf({}), hostname: "timed" });
+    const { host, port } = await agents.endpoint(id, AGENT_PORT);
+    const url = `http://${host}:${port}/timers/nightly`;
+    const set = await fetch(url, { method: "PUT", body: JSON.stringify({ inSeconds: 600 }) });
+    const timer = (await set.json()) as object;
+    expect((await real.pause(id, { generation: 1 })).timer).toEqual(timer);
+    await real.wake(id, { ...run, generation: 2 });
+    expect((await real.pause(id, { generation: 2 })).timer).toEqual(timer);
+    await real.wake(id, { ...run, generation: 3 });
+    await fetch(url, { method: "DELETE" });
+    expect((await real.pause(id, { generation: 3 })).timer).toBeNull();
+  } finally {
+    await real.close();
+  }
 });
