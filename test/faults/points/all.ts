@@ -7,6 +7,8 @@ import { disk } from "./disk.ts";
 import { end } from "./end.ts";
 import { events } from "./events.ts";
 import { guest } from "./guest.ts";
+import { inbox } from "./inbox.ts";
+import { inputs } from "./inputs.ts";
 import { late } from "./late.ts";
 import { ledger } from "./ledger.ts";
 import { messages } from "./messages.ts";
@@ -23,11 +25,13 @@ export const points: readonly Point[] = [
   ...archive,
   ...volumes,
   ...guest,
+  ...inbox,
   ...parts,
   ...end,
   ...clock,
   ...messages,
   ...late,
+  ...inputs,
   ...events,
   ...timers,
   ...ledger,
