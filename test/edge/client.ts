@@ -16,6 +16,7 @@ declare global {
   namespace Cloudflare {
     interface Env {
       HOST_URL: string;
+      ROUSE_SEEDS: string;
     }
   }
 }

@@ -24,6 +24,8 @@ export default defineConfig({
           ROUSE_SECRET: secrets.signingSecret,
           ROUSE_HOST_SECRET: secrets.hostSecret,
           ROUSE_BOOTSTRAP_KEY: secrets.apiKey,
+          // How many seeds, or which, tests by seed play.
+          ROUSE_SEEDS: process.env["ROUSE_SEEDS"] ?? "",
           HOST_URL: inject("hostUrl"),
           ROUSE_DNS_URL: inject("dnsUrl"),
         },
