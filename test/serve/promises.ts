@@ -114,7 +114,7 @@ const schedule = (when: "down" | "up"): Story => ({
   async begin(edge) {
     const { name } = await edge.create();
     await edge.pause(name);
-    const dueAt = Date.now() + (when === "down" ? 3000 : 20_000);
+    const dueAt = Date.now() + (when === "down" ? 3000 : 15_000);
     const { status } = await edge.ask("POST", `/v1/sandboxes/${name}/schedules`, {
       at: new Date(dueAt).toISOString(),
       action: { kind: "command", argv: ["report"] },
