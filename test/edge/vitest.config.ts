@@ -6,12 +6,15 @@ import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
 import { secrets } from "./secrets.ts";
 
+/** One for all files; the tests in it take names of their own. */
+const disk = mkdtempSync(join(tmpdir(), "rouse-disk-"));
+
 export default defineConfig({
   plugins: [
     cloudflareTest(({ inject }) => ({
       wrangler: { configPath: fileURLToPath(new URL("../../wrangler.toml", import.meta.url)) },
       miniflare: {
-        serviceBindings: { TEST_DISK: { disk: { path: mkdtempSync(join(tmpdir(), "rouse-disk-")), writable: true } } },
+        serviceBindings: { TEST_DISK: { disk: { path: disk, writable: true } } },
         bindings: {
           ROUSE_DOMAIN: "rouse.test",
           ROUSE_LOG: "off",
