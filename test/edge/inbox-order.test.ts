@@ -25,8 +25,6 @@ class Story {
   readonly #random: () => number;
   /** Ids of accepted events, in their order. */
   readonly accepted: string[] = [];
-  /** Something but a pause came in between, after which a delivery may come twice. */
-  disturbed = false;
   #fails = 0;
   #sent = 0;
 
@@ -58,11 +56,9 @@ class Story {
       case 2:
         return this.#fail();
       case 3:
-        this.disturbed = true;
         await Promise.all([this.#arrive(), this.#inbox.evict().catch(() => undefined)]);
         return;
       case 4:
-        this.disturbed = true;
         // A try that it breaks off may count.
         if (this.#fails < 3) await this.#inbox.crash();
         this.#fails += 1;
@@ -88,7 +84,6 @@ class Story {
   }
 
   async #fail(): Promise<void> {
-    this.disturbed = true;
     // As often as later events still wait for the one that fails.
     if (this.#fails >= 3) return;
     this.#fails += 1;
@@ -164,9 +159,17 @@ describe("whatever comes in between", () => {
         const story = new Story(inbox, seed);
         await story.play();
         const seen = await story.seen();
-        // Each try of an event comes before any of the next; where only pauses came in between, there is one of each.
+        // Each try of an event comes before any of the next.
         const order = seen.filter((id, at) => id !== seen[at - 1]);
-        expect(story.disturbed ? order : seen, `seed ${seed}`).toEqual(story.accepted);
+        expect(order, `seed ${seed}`).toEqual(story.accepted);
+        // A try that a pause cut off is sent to the next run at once: twice is the most that one of the timeline comes.
+        const untold = [];
+        for (const id of story.accepted) {
+          const { timeline } = await inbox.event(id);
+          const tries = timeline.filter(({ what }) => what === "attempt").length;
+          if (seen.filter((one) => one === id).length > 2 * tries) untold.push({ id, timeline });
+        }
+        expect(untold, `seed ${seed}`).toEqual([]);
         await ask("DELETE", inbox.url(`/${inbox.hook.id}`));
       }
     },
