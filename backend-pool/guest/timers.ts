@@ -1,5 +1,6 @@
 /** When programs of this machine must run next: the host asks before a sleep, and has the machine woken in time. */
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { guestLimits, timerName } from "../../sdk/contract/guest-limits.ts";
 import type { GuestTimer } from "../../sdk/contract/guest-timer.ts";
@@ -66,6 +67,7 @@ export class Timers {
   /** On the disk first: what was answered outlives the agent. */
   #keep(all: ReadonlyMap<string, number>): void {
     if (this.#file !== undefined) {
+      mkdirSync(dirname(this.#file), { recursive: true, mode: 0o700 });
       const part = `${this.#file}.part`;
       writeFileSync(part, JSON.stringify(Object.fromEntries(all)), { mode: 0o600 });
       renameSync(part, this.#file);

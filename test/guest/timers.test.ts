@@ -13,7 +13,7 @@ let file: string;
 let agent: Agent;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "rouse-timers-"));
-  file = join(folder, "timers.json");
+  file = join(folder, "kept", "timers.json");
   agent = await startAgent("--timers", file);
 });
 afterEach(async () => {
