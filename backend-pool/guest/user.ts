@@ -15,8 +15,13 @@ export function becomeUser(name: string, folders: readonly string[]): void {
   const [, , uid, gid] = line?.split(":").map(Number) ?? [];
   if (uid === undefined || gid === undefined) throw new Error(`there is no user ${name}`);
   for (const folder of folders) {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    chownSync(folder, uid, gid);
+    // On a disk that is full, an agent without one of them is better than none.
+    try {
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      chownSync(folder, uid, gid);
+    } catch (fault) {
+      console.error(fault);
+    }
   }
   if (process.getuid?.() !== uid) {
     process.initgroups?.(name, gid);

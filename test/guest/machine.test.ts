@@ -61,7 +61,8 @@ test("the bundled agent becomes the user it is told, with that user's rights and
   const gid = Number(execFileSync("id", ["-g", "nobody"]).toString());
   await chown(home, uid, gid);
   const { file } = await buildGuestAgent(join(folder, "built"));
-  const flags = ["--state", join(folder, "state"), "--user", "nobody"];
+  const kept = join(folder, "kept");
+  const flags = ["--state", join(folder, "state"), "--user", "nobody", "--timers", join(kept, "timers.json")];
   const agent = await startBy([process.execPath, file], home, ...flags);
   try {
     const { stdout } = await agent.exec("id -u; id -G; echo $USER $HOME");
@@ -70,6 +71,8 @@ test("the bundled agent becomes the user it is told, with that user's rights and
     for (const path of ["/root/rouse-x", "/etc/rouse-x"]) expect(codeOf(await write(path))).toBe("file_access_denied");
     expect((await write("mine/x")).status).toBe(200);
     expect((await stat(join(home, "mine/x"))).uid).toBe(uid);
+    expect((await agent.call("PUT", "/timers/nightly", { body: { inSeconds: 60 } })).status).toBe(200);
+    expect((await stat(join(kept, "timers.json"))).uid).toBe(uid);
   } finally {
     await agent.stop();
   }
