@@ -53,26 +53,32 @@ export async function readMisdirected(response: Response): Promise<Response | nu
 }
 
 /** What a host, not the program, may answer on the way to a port. */
-const HOST_FAULTS: ReadonlySet<ErrorCode> = new Set([
+export const HOST_FAULTS: ReadonlySet<ErrorCode> = new Set([
   "port_not_listening",
   "upstream_closed",
   "guest_busy",
   "guest_failed",
   "host_unavailable",
   "sandbox_waking",
-  "unauthorized",
 ]);
 
 /** The failure that a host answered in the program's place; null for what is the program's own answer. */
 export function hostFault(bytes: Uint8Array): Failure | null {
   if (bytes.length > ERROR_MAX) return null;
+  const error = errorIn(bytes);
+  // A key that is over is refused with the latter.
+  return error && (HOST_FAULTS.has(error.code) || error.code === "unauthorized") ? { ...error, message: "" } : null;
+}
+
+/** The error that an answer is, in our form; null for any other. */
+export function errorIn(bytes: Uint8Array): Pick<Failure, "code" | "retryAfterMs"> | null {
   try {
     const parsed = JSON.parse(new TextDecoder().decode(bytes)) as {
       error?: { code?: unknown; retryAfterMs?: unknown };
     };
     const { code, retryAfterMs } = parsed.error ?? {};
-    if (typeof code !== "string" || !isErrorCode(code) || !HOST_FAULTS.has(code)) return null;
-    return { code, message: "", ...(typeof retryAfterMs === "number" ? { retryAfterMs } : {}) };
+    if (typeof code !== "string" || !isErrorCode(code)) return null;
+    return { code, ...(typeof retryAfterMs === "number" ? { retryAfterMs } : {}) };
   } catch {
     return null;
   }

@@ -1,8 +1,8 @@
 /** The way from a schedule to the machine: the same as the edge's, and as an inbox's. */
-import { isErrorCode, type ErrorCode, type Failure } from "../../sdk/contract/error-codes.ts";
+import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
 import { CAUSE_REQUEST_MAX, type Cause } from "../../sdk/contract/timeline.ts";
 import { sandboxObject, type SandboxApi } from "../sandbox/api.ts";
-import { readMisdirected, sendToMachine, type MachineRequest } from "../sandbox/request.ts";
+import { errorIn, HOST_FAULTS, readMisdirected, sendToMachine, type MachineRequest } from "../sandbox/request.ts";
 import type { Whose } from "./store.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
@@ -130,29 +130,11 @@ export function causeOf(scheduleId: string, name: string | null, runId: string, 
   return { kind: "schedule", keyId: null, request, port, requestId: runId };
 }
 
-/** What a host, not the program, may answer on the way to a port. */
-const HOST_FAULTS: ReadonlySet<ErrorCode> = new Set([
-  "port_not_listening",
-  "upstream_closed",
-  "guest_busy",
-  "guest_failed",
-  "host_unavailable",
-  "sandbox_waking",
-]);
-
 /** The failure that an answer is; null for what a program itself says. */
 function failureIn(bytes: Bytes, isAgent: boolean): Pick<Failure, "code" | "retryAfterMs"> | null {
-  const none = isAgent ? ({ code: "guest_failed" } as const) : null;
-  try {
-    const parsed = JSON.parse(new TextDecoder().decode(bytes)) as {
-      error?: { code?: unknown; retryAfterMs?: unknown };
-    };
-    const { code, retryAfterMs } = parsed.error ?? {};
-    if (typeof code !== "string" || !isErrorCode(code) || !(isAgent || HOST_FAULTS.has(code))) return none;
-    return { code, ...(typeof retryAfterMs === "number" ? { retryAfterMs } : {}) };
-  } catch {
-    return none;
-  }
+  const error = errorIn(bytes);
+  if (isAgent) return error ?? { code: "guest_failed" };
+  return error && HOST_FAULTS.has(error.code) ? error : null;
 }
 
 /** The beginning of a body, and how long it is. What is beyond is read as well, so that who sends it goes on. */

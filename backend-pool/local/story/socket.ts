@@ -1,6 +1,7 @@
 /** Clients stay connected to a machine that sleeps, and it wakes when one of them speaks. */
 import { Rouse, type Sandbox } from "rouse";
 import { socketProgram } from "./socket-program.ts";
+import { eventually } from "./eventually.ts";
 import type { Stage } from "./tell.ts";
 
 const SOCKETS = 200;
@@ -30,7 +31,7 @@ export async function tellSocket(stage: Omit<Stage, "accelerator">, sockets = SO
   });
   await sandbox.files.write("/workspace/sockets.py", socketProgram(PORT));
   await sandbox.spawn("python3 /workspace/sockets.py");
-  await eventually(async () => (await sandbox.fetch("/")).ok);
+  await eventually(async () => (await sandbox.fetch("/")).ok, TRIES);
   const { token = "" } = await sandbox.links.create({ path: "/ws" });
   const address = `${stage.url.replace(/^http/, "ws")}/s/${sandbox.info.label}/${PORT}/ws?rouse_token=${token}`;
 
@@ -39,7 +40,7 @@ export async function tellSocket(stage: Omit<Stage, "accelerator">, sockets = SO
   for (let n = 0; n < sockets; n++) clients.push(await Client.connect(address));
   await Promise.all(clients.map((client, n) => client.ask(`hello ${n}`)));
   say(`Nobody says a word for ${IDLE_SECONDS} s ...`);
-  await eventually(async () => (await sandbox.refresh()).info.state === "paused");
+  await eventually(async () => (await sandbox.refresh()).info.state === "paused", TRIES);
   // As long again: they stay connected, and the machine stays asleep.
   await new Promise((resolve) => setTimeout(resolve, IDLE_SECONDS * 1000));
   const stateWhileOpen = (await sandbox.refresh()).info.state;
@@ -105,13 +106,4 @@ class Client {
 
 async function countOf(sandbox: Sandbox): Promise<number> {
   return Number(await (await sandbox.fetch("/")).text());
-}
-
-async function eventually(holds: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; ; tries++) {
-    const done = await holds().catch(() => false);
-    if (done) return;
-    if (tries > TRIES) throw new Error("it took too long");
-    await new Promise((resolve) => setTimeout(resolve, 500));
-  }
 }

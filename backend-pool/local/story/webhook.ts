@@ -2,6 +2,7 @@
 import { createHmac, randomUUID } from "node:crypto";
 import { Rouse, type Sandbox } from "rouse";
 import { NewHook } from "../../../sdk/contract/hook.ts";
+import { eventually } from "./eventually.ts";
 import type { Stage } from "./tell.ts";
 
 const ROUNDS = 3;
@@ -46,7 +47,7 @@ export async function tellWebhook(stage: Omit<Stage, "accelerator">, rounds = RO
   const sandbox = await rouse.sandboxes.create({ name: `hooked-${process.pid}`, idlePauseSeconds: 0 });
   await sandbox.files.write("/workspace/receiver.py", RECEIVER);
   await sandbox.spawn("python3 /workspace/receiver.py");
-  await eventually(() => seen(sandbox).then(() => true));
+  await eventually(() => seen(sandbox).then(() => true), TRIES);
   const hook = await newHook(stage, sandbox.id);
 
   const acks: number[] = [];
@@ -67,7 +68,7 @@ export async function tellWebhook(stage: Omit<Stage, "accelerator">, rounds = RO
           accepted.add(answer);
         }),
     );
-    await eventually(async () => Object.keys(await seen(sandbox)).length >= round * EVENTS);
+    await eventually(async () => Object.keys(await seen(sandbox)).length >= round * EVENTS, TRIES);
   }
   const counts = Object.entries(await seen(sandbox));
   const ranOnce = counts.filter(([id, n]) => n === 1 && accepted.has(id)).length;
@@ -113,13 +114,4 @@ async function seen(sandbox: Sandbox): Promise<Record<string, number>> {
   const answer = await sandbox.fetch("/");
   if (!answer.ok) throw new Error(`the program was answered ${answer.status}`);
   return (await answer.json()) as Record<string, number>;
-}
-
-async function eventually(holds: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; ; tries++) {
-    const done = await holds().catch(() => false);
-    if (done) return;
-    if (tries > TRIES) throw new Error("it took too long");
-    await new Promise((resolve) => setTimeout(resolve, 500));
-  }
 }
