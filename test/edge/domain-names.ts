@@ -1,11 +1,12 @@
 /** Domains of sandboxes, and a resolver that says what tests tell it, for tests. */
 import { env } from "cloudflare:workers";
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import type { Domain } from "../../sdk/contract/domain.ts";
 import type { Zone, ZoneRecord } from "../support/test-resolver.ts";
 import { ask, call, created, edge, eventually, fake, paused, secrets, type Fault } from "./client.ts";
 import { openAccount } from "./accounts.ts";
 import { shift } from "./volumes.ts";
+import { TestedObject } from "./tested-object.ts";
 
 export const key = { authorization: `Bearer ${secrets.apiKey}` };
 export type Answer = Domain & { error: Fault };
@@ -42,7 +43,7 @@ function resolverUrl(path: string): string {
 }
 
 /** A sandbox with a domain that is not verified yet. */
-export class TestDomain {
+export class TestDomain extends TestedObject {
   readonly name: string;
   readonly id: string;
   readonly hostname: string;
@@ -51,6 +52,7 @@ export class TestDomain {
   domain: Domain;
 
   private constructor(of: Pick<TestDomain, "name" | "id" | "hostname" | "account" | "apiKey">, domain: Domain) {
+    super();
     this.name = of.name;
     this.id = of.id;
     this.hostname = of.hostname;
@@ -76,7 +78,7 @@ export class TestDomain {
     return new TestDomain(of, await claimed(of));
   }
 
-  get stub(): DurableObjectStub {
+  override get stub(): DurableObjectStub {
     return env.DOMAINS.getByName(this.hostname);
   }
 
@@ -111,22 +113,6 @@ export class TestDomain {
 
   visit(path = "/", init: RequestInit = { headers: { authorization: `Bearer ${this.apiKey}` } }): Promise<Response> {
     return edge(`http://${this.hostname}${path}`, { redirect: "manual", ...init });
-  }
-
-  /** The alarm goes off, twice. */
-  async alarm(): Promise<void> {
-    await runDurableObjectAlarm(this.stub);
-    await runDurableObjectAlarm(this.stub);
-  }
-
-  /** The clock goes on, and the alarm goes off. */
-  async pass(ms: number): Promise<void> {
-    shift(ms);
-    await this.alarm();
-  }
-
-  evict(): Promise<void> {
-    return evictDurableObject(this.stub);
   }
 
   /** Whether anything is stored under the host name. */

@@ -1,21 +1,21 @@
 /** Clients whose WebSockets are held, for tests. */
 import { env } from "cloudflare:workers";
 import { Buffer } from "node:buffer";
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import type { HeldSocket } from "../../sdk/contract/socket.ts";
 import type { SocketSeen } from "../support/fake-sockets.ts";
 import { ask, created, edge, eventually, fake, paused, secrets } from "./client.ts";
-import { shift } from "./volumes.ts";
+import { TestedObject } from "./tested-object.ts";
 
 export const key = { authorization: `Bearer ${secrets.apiKey}` };
 export const held = { sockets: [{ path: "/ws*" }] };
 
 /** A sandbox that holds what comes to `/ws`, unless its input says otherwise. */
-export class Holding {
+export class Holding extends TestedObject {
   readonly name: string;
   readonly id: string;
 
   private constructor(name: string, id: string) {
+    super();
     this.name = name;
     this.id = id;
   }
@@ -25,8 +25,7 @@ export class Holding {
     return new Holding(name, id);
   }
 
-  /** A new one each time: after a crash an older one is of no use. */
-  get stub(): DurableObjectStub {
+  override get stub(): DurableObjectStub {
     return env.SOCKETS.getByName(`default/${this.name}`);
   }
 
@@ -72,28 +71,6 @@ export class Holding {
 
   seen(): Promise<SocketSeen[]> {
     return fake.sockets(this.name);
-  }
-
-  /** The alarm goes off, twice. */
-  async alarm(): Promise<void> {
-    await runDurableObjectAlarm(this.stub);
-    await runDurableObjectAlarm(this.stub);
-  }
-
-  /** The clock goes on, and the alarm goes off. */
-  async pass(ms: number): Promise<void> {
-    shift(ms);
-    await this.alarm();
-  }
-
-  evict(): Promise<void> {
-    return evictDurableObject(this.stub);
-  }
-
-  /** The object ends at once, in the middle of whatever it does. */
-  async crash(): Promise<void> {
-    const end = runInDurableObject(this.stub, (_object, state) => state.abort("crashed by a test"));
-    await Promise.race([end.catch(() => undefined), scheduler.wait(100)]);
   }
 }
 

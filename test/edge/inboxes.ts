@@ -1,10 +1,9 @@
 /** Sandboxes with hooks, and senders of webhooks, for tests. */
 import { env } from "cloudflare:workers";
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { createHmac } from "node:crypto";
 import type { HookEvent, HookEventList, NewHook } from "../../sdk/contract/hook.ts";
 import { ask, call, created, edge, eventually, fake, paused, type Fault } from "./client.ts";
-import { shift } from "./volumes.ts";
+import { TestedObject } from "./tested-object.ts";
 
 export type Answer<T> = T & { error: Fault };
 
@@ -18,19 +17,19 @@ export function standard(secret: string, id: string, body: string, at = nowSecon
 }
 
 /** A sandbox with a hook. */
-export class TestInbox {
+export class TestInbox extends TestedObject {
   readonly name: string;
   readonly id: string;
   hook: NewHook;
 
   private constructor(name: string, id: string, hook: NewHook) {
+    super();
     this.name = name;
     this.id = id;
     this.hook = hook;
   }
 
-  /** A new one each time: after a crash an older one is of no use. */
-  get stub(): DurableObjectStub {
+  override get stub(): DurableObjectStub {
     return env.INBOX.getByName(`default/${this.name}`);
   }
 
@@ -90,29 +89,6 @@ export class TestInbox {
   /** What the program saw, by `webhook-id`, in order. */
   async taken(): Promise<string[]> {
     return (await fake.taken(this.name)).map(({ headers }) => headers["webhook-id"] ?? "");
-  }
-
-  /** The alarm goes off, twice. */
-  async alarm(): Promise<void> {
-    await runDurableObjectAlarm(this.stub);
-    await runDurableObjectAlarm(this.stub);
-  }
-
-  /** The clock goes on, and the alarm goes off. */
-  async pass(ms: number): Promise<void> {
-    shift(ms);
-    await this.alarm();
-  }
-
-  evict(): Promise<void> {
-    return evictDurableObject(this.stub);
-  }
-
-  /** The object ends at once, in the middle of whatever it does. */
-  async crash(): Promise<void> {
-    // Who asks for that is never answered.
-    const end = runInDurableObject(this.stub, (_object, state) => state.abort("crashed by a test"));
-    await Promise.race([end.catch(() => undefined), scheduler.wait(100)]);
   }
 
   /** How often its machine was woken. */

@@ -1,6 +1,5 @@
 /** Accounts with receivers of events, for tests. */
 import { env } from "cloudflare:workers";
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { createHmac } from "node:crypto";
 import type {
   EventDelivery,
@@ -12,17 +11,18 @@ import type {
 import type { NewAccount } from "../../sdk/contract/account.ts";
 import type { Turn } from "../support/fake-program.ts";
 import { API, edge, eventually, fake, freshName, hostUrl, secrets, type Fault } from "./client.ts";
-import { shift } from "./volumes.ts";
+import { TestedObject } from "./tested-object.ts";
 
 export type Answer<T> = T & { error: Fault };
 
 /** An account of its own with one receiver, and what its outbox does. */
-export class TestOutbox {
+export class TestOutbox extends TestedObject {
   readonly account: string;
   readonly #key: string;
   readonly receiver: string;
 
   private constructor(account: string, key: string) {
+    super();
     this.account = account;
     this.#key = key;
     this.receiver = freshName();
@@ -44,7 +44,7 @@ export class TestOutbox {
     return new TestOutbox("default", secrets.apiKey);
   }
 
-  get stub(): DurableObjectStub {
+  override get stub(): DurableObjectStub {
     return env.OUTBOX.getByName(this.account);
   }
 
@@ -142,18 +142,6 @@ export class TestOutbox {
     return eventually(() => this.deliveries(id), holds);
   }
 
-  /** The alarm goes off, twice. */
-  async alarm(): Promise<void> {
-    await runDurableObjectAlarm(this.stub);
-    await runDurableObjectAlarm(this.stub);
-  }
-
-  /** The clock goes on, and the alarm goes off. */
-  async pass(ms: number): Promise<void> {
-    shift(ms);
-    await this.alarm();
-  }
-
   /** The clock goes on to when a delivery is tried next. false: none has a time ahead of it. */
   async next(id: string): Promise<boolean> {
     // Those that wait for an earlier one have been due for long.
@@ -161,17 +149,6 @@ export class TestOutbox {
     const ahead = times.filter((time) => time > Date.now());
     if (ahead.length > 0) await this.pass(Math.min(...ahead) - Date.now() + 1);
     return ahead.length > 0;
-  }
-
-  evict(): Promise<void> {
-    return evictDurableObject(this.stub);
-  }
-
-  /** The object ends at once, in the middle of whatever it does. */
-  async crash(stub = this.stub): Promise<void> {
-    // Who asks for that is never answered.
-    const end = runInDurableObject(stub, (_object, state) => state.abort("crashed by a test"));
-    await Promise.race([end.catch(() => undefined), scheduler.wait(100)]);
   }
 }
 

@@ -1,9 +1,9 @@
 /** Sandboxes with schedules, for tests. */
 import { env } from "cloudflare:workers";
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import type { Schedule, ScheduleRun, ScheduleRunList } from "../../sdk/contract/schedule.ts";
 import { ask, call, created, eventually, fake, heartbeat, paused, type Fault } from "./client.ts";
 import { shift } from "./volumes.ts";
+import { TestedObject } from "./tested-object.ts";
 
 export const SECOND = 1000;
 export const MINUTE = 60 * SECOND;
@@ -11,12 +11,13 @@ export const MINUTE = 60 * SECOND;
 export type Answer<T> = { status: number; body: T & { error: Fault } };
 
 /** A sandbox with a schedule of a command, every hour, unless it says otherwise. */
-export class TestSchedule {
+export class TestSchedule extends TestedObject {
   readonly name: string;
   readonly id: string;
   schedule: Schedule;
 
   private constructor(name: string, id: string, schedule: Schedule) {
+    super();
     this.name = name;
     this.id = id;
     this.schedule = schedule;
@@ -31,8 +32,7 @@ export class TestSchedule {
     return new TestSchedule(name, id, await response.json<Schedule>());
   }
 
-  /** A new one each time: after a crash an older one is of no use. */
-  get stub(): DurableObjectStub {
+  override get stub(): DurableObjectStub {
     return env.SCHEDULES.getByName(`default/${this.name}`);
   }
 
@@ -83,28 +83,11 @@ export class TestSchedule {
     await this.pass(Date.parse(next) + late - Date.now());
   }
 
-  /** The alarm goes off, twice. */
-  async alarm(): Promise<void> {
-    await runDurableObjectAlarm(this.stub);
-    await runDurableObjectAlarm(this.stub);
-  }
-
   /** The clock goes on, its host is there still, and the alarm goes off. */
-  async pass(ms: number): Promise<void> {
+  override async pass(ms: number): Promise<void> {
     shift(ms);
     await heartbeat();
     await this.alarm();
-  }
-
-  evict(): Promise<void> {
-    return evictDurableObject(this.stub);
-  }
-
-  /** The object ends at once, in the middle of whatever it does. */
-  async crash(): Promise<void> {
-    // Who asks for that is never answered.
-    const end = runInDurableObject(this.stub, (_object, state) => state.abort("crashed by a test"));
-    await Promise.race([end.catch(() => undefined), scheduler.wait(100)]);
   }
 
   /** Keys of the commands that began. */
