@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { AccountName } from "./account.ts";
 import { SavedState } from "./archive.ts";
+import { MachineEgress } from "./egress.ts";
 import { GuestTimer } from "./guest-timer.ts";
 import { HostSecrets } from "./host-secrets.ts";
 import { Env, StopReason } from "./sandbox.ts";
@@ -93,6 +94,8 @@ export const CreateMachine = z.object({
   /** Begin as that copy, which this host holds (`:capture`). */
   capture: SnapshotId.optional(),
   volumes: z.array(MachineVolume).optional(),
+  /** None: nothing gets out. */
+  egress: MachineEgress.optional(),
 });
 export type CreateMachine = z.infer<typeof CreateMachine>;
 
@@ -106,6 +109,8 @@ export const RunMachine = z.object({
   saved: SavedState.optional(),
   /** All that it has; what is not plugged in yet is, once it runs. */
   volumes: z.array(MachineVolume).optional(),
+  /** None: nothing gets out. */
+  egress: MachineEgress.optional(),
 });
 export type RunMachine = z.infer<typeof RunMachine>;
 
@@ -164,7 +169,13 @@ export type DiffFound = z.infer<typeof DiffFound>;
 export const StopMachine = z.object({ generation: Generation });
 
 /** `:configure` on a running machine. */
-export const ConfigureMachine = z.object({ generation: Generation, env: Env, idlePauseSeconds: z.int() });
+export const ConfigureMachine = z.object({
+  generation: Generation,
+  env: Env,
+  idlePauseSeconds: z.int(),
+  /** In place of the one before, at once and for open connections too; none leaves it as it is. */
+  egress: MachineEgress.optional(),
+});
 
 /**
  * `:settle`: how deep a paused machine sleeps from now on. `compact`: only what differs from its golden image is on the
