@@ -18,24 +18,15 @@ import type { ListFilter } from "./client.ts";
 import { exec, execStream, spawn } from "./exec.ts";
 import type { Command, CommandOptions, ExecOptions, ExecResult, SpawnOptions } from "./exec.ts";
 import { NotFoundError, RouseError } from "./errors.ts";
-import { Files } from "./files.ts";
 import { fork } from "./forks.ts";
 import type { ForkOptions } from "./forks.ts";
-import { Events } from "./events.ts";
-import { Hooks } from "./hooks.ts";
-import { Interpreter } from "./interpreter.ts";
-import { Domains } from "./domains.ts";
-import { Schedules } from "./schedules.ts";
 import { namedFetch } from "./named-fetch.ts";
 import { urlOfPort } from "./named-url.ts";
 import type { CommandEvent } from "./output.ts";
 import type { Page } from "./page.ts";
-import { Links } from "./links.ts";
-import { Previews } from "./previews.ts";
-import { Processes } from "./process.ts";
 import type { Process } from "./process.ts";
 import { Remote, parseAnswer } from "./remote.ts";
-import { Sockets } from "./sockets.ts";
+import { Resources } from "./resources.ts";
 import { capture } from "./snapshots.ts";
 import type { SnapshotOptions } from "./snapshots.ts";
 import type { RequestOptions, Transport } from "./transport.ts";
@@ -75,46 +66,18 @@ export type DiffOptions = RequestOptions & DiffQuery;
  * await agent.exec("echo '- prefers weekly summaries' >> memory.md");
  * console.log(agent.url(), agent.info.reused);
  */
-export class Sandbox {
-  /** Files of the sandbox. */
-  readonly files: Files;
-  /** Background processes. */
-  readonly processes: Processes;
-  /** The code interpreter. */
-  readonly interpreter: Interpreter;
-  /** Ports that are open to people without a key, each with one kind of token. */
-  readonly previews: Previews;
-  /** Share links, each revoked by itself. */
-  readonly links: Links;
-  /** What happened to it. */
-  readonly events: Events;
-  /** Webhooks for a program in it, taken while it sleeps. */
-  readonly hooks: Hooks;
-  /** What runs in it at its times, for which it is woken. */
-  readonly schedules: Schedules;
-  /** Host names of one's own. */
-  readonly domains: Domains;
-  /** WebSockets that are held while it sleeps. */
-  readonly sockets: Sockets;
+export class Sandbox extends Resources {
   readonly #transport: Transport;
   readonly #remote: Remote;
   #info: SandboxInfo;
 
   /** @internal */
   constructor(transport: Transport, info: SandboxInfo) {
+    const remote = new Remote(transport, info.id);
+    super(remote);
     this.#transport = transport;
     this.#info = info;
-    this.#remote = new Remote(transport, info.id);
-    this.files = new Files(this.#remote);
-    this.processes = new Processes(this.#remote);
-    this.interpreter = new Interpreter(this.#remote);
-    this.previews = new Previews(this.#remote);
-    this.links = new Links(this.#remote);
-    this.events = new Events(this.#remote);
-    this.hooks = new Hooks(this.#remote);
-    this.domains = new Domains(this.#remote);
-    this.schedules = new Schedules(this.#remote);
-    this.sockets = new Sockets(this.#remote);
+    this.#remote = remote;
   }
 
   /**

@@ -1,0 +1,48 @@
+/** What one sandbox has, each with methods of its own. */
+import { Domains } from "./domains.ts";
+import { Events } from "./events.ts";
+import { Files } from "./files.ts";
+import { Hooks } from "./hooks.ts";
+import { Interpreter } from "./interpreter.ts";
+import { Links } from "./links.ts";
+import { Previews } from "./previews.ts";
+import { Processes } from "./process.ts";
+import { Schedules } from "./schedules.ts";
+import { Sockets } from "./sockets.ts";
+import type { Remote } from "./remote.ts";
+
+export abstract class Resources {
+  /** Files of the sandbox. */
+  readonly files: Files;
+  /** Background processes. */
+  readonly processes: Processes;
+  /** The code interpreter. */
+  readonly interpreter: Interpreter;
+  /** Ports that are open to people without a key, each with one kind of token. */
+  readonly previews: Previews;
+  /** Share links, each revoked by itself. */
+  readonly links: Links;
+  /** What happened to it. */
+  readonly events: Events;
+  /** Webhooks for a program in it, taken while it sleeps. */
+  readonly hooks: Hooks;
+  /** What runs in it at its times, for which it is woken. */
+  readonly schedules: Schedules;
+  /** Host names of one's own. */
+  readonly domains: Domains;
+  /** WebSockets that are held while it sleeps. */
+  readonly sockets: Sockets;
+
+  protected constructor(remote: Remote) {
+    this.files = new Files(remote);
+    this.processes = new Processes(remote);
+    this.interpreter = new Interpreter(remote);
+    this.previews = new Previews(remote);
+    this.links = new Links(remote);
+    this.events = new Events(remote);
+    this.hooks = new Hooks(remote);
+    this.domains = new Domains(remote);
+    this.schedules = new Schedules(remote);
+    this.sockets = new Sockets(remote);
+  }
+}
