@@ -16,6 +16,7 @@ import { eventRoute } from "./routes/events.ts";
 import { copyRoute } from "./routes/copies.ts";
 import { hookRoute } from "./routes/hooks.ts";
 import { guestRoute } from "./routes/guest.ts";
+import { homeRoute } from "./routes/homes.ts";
 import { takeHook } from "./routes/hook-intake.ts";
 import { internal } from "./routes/internal.ts";
 import { keyRoute } from "./routes/keys.ts";
@@ -88,6 +89,10 @@ function run(context: Context): Promise<Response> {
       return eventRoute(context);
     case "domains":
       return domainRoute(context);
+    case "state":
+    case "queues":
+    case "objects":
+      return homeRoute(context);
     case "links":
       return linkRoute(context);
     case "sockets":

@@ -13,7 +13,7 @@ export function openApi(operations: readonly Operation[]): Json {
   const refer = (schema: z.ZodType, io: "input" | "output") => reference(schema, io, schemas);
   refer(ErrorBody, "output");
   for (const operation of operations) {
-    (paths[operation.path] ??= {})[operation.method.toLowerCase()] = describe(operation, refer);
+    (paths[operation.path.replace("*}", "}")] ??= {})[operation.method.toLowerCase()] = describe(operation, refer);
   }
   paths["/healthz"] = {
     get: { summary: "Whether the edge answers.", security: [], responses: { 200: { description: "It does." } } },
@@ -45,7 +45,7 @@ export function openApi(operations: readonly Operation[]): Json {
 }
 
 function describe(operation: Operation, refer: (schema: z.ZodType, io: "input" | "output") => Json): Json {
-  const inPath = [...operation.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+  const inPath = [...operation.path.matchAll(/\{(\w+)\*?\}/g)].map(([, name]) => ({
     name,
     in: "path",
     required: true,

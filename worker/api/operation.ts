@@ -16,11 +16,14 @@ export type Work =
   | "hooks"
   | "schedules"
   | "domains"
-  | "events";
+  | "events"
+  | "state"
+  | "queues"
+  | "objects";
 
 export interface Operation {
-  readonly method: "GET" | "POST" | "PUT" | "DELETE";
-  /** With `{id}` and other parameters in braces. */
+  readonly method: "GET" | "HEAD" | "POST" | "PUT" | "DELETE";
+  /** With `{id}` and other parameters in braces. `{key*}` at the end runs on over slashes and colons. */
   readonly path: string;
   readonly summary: string;
   readonly work: Work;
@@ -71,6 +74,7 @@ function patternOf(path: string): RegExp {
     .split("/")
     .map((segment) => {
       // A parameter with a verb after it may hold colons of its own; one without may not.
+      if (segment.endsWith("*}")) return "(.+)";
       if (!segment.startsWith("{")) return segment.replace(/[.*+?^$()[\]\\|]/g, "\\$&");
       return segment.includes("}:") ? segment.replace(/\{\w+\}/, "([^/]+)") : "([^/:]+)";
     })

@@ -11,6 +11,11 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
   switch (work) {
     case "guest":
       return "use_sandboxes";
+    case "state":
+    case "queues":
+    case "objects":
+      // What programs keep is seen by those who see their files; how much it is, by all.
+      return method === "GET" && path.endsWith("/state") ? "read" : "use_sandboxes";
     case "copies":
       // It tells what files there are, as those of the guest do.
       return method === "GET" && !path.endsWith("/diff") ? "read" : "use_sandboxes";
@@ -45,6 +50,9 @@ const partial: ReadonlySet<Operation["work"]> = new Set([
   "domains",
   "links",
   "sockets",
+  "state",
+  "queues",
+  "objects",
 ]);
 
 /** @throws RouseFailure `permission_denied` */

@@ -14,11 +14,13 @@ import { Heartbeat, MachineEvent, type EventTaken, type HeartbeatTaken } from ".
 import { AttachmentId, BackupId, labelOfId, SnapshotId } from "../../sdk/contract/names.ts";
 import { UsageReports } from "../../sdk/contract/usage.ts";
 import { readJson } from "../api/input.ts";
+import type { RequestNote } from "../log.ts";
 import { authenticateHost } from "../middleware/auth.ts";
 import { blobs } from "./blobs.ts";
 import { okOrThrow } from "./context.ts";
+import { insideRoute } from "./inside.ts";
 
-export const internal = new Hono<{ Bindings: Env; Variables: { hostId: string } }>();
+export const internal = new Hono<{ Bindings: Env & { readonly note: RequestNote }; Variables: { hostId: string } }>();
 
 internal.use(async (c, next) => {
   c.set("hostId", await authenticateHost(c.env, c.req.raw));
@@ -74,6 +76,9 @@ internal.post("/usage", async (c) => {
   );
   return c.json({ ok: true, refused: refused.reduce((sum, count) => sum + count, 0) });
 });
+
+internal.all("/inside", (c) => insideRoute(c.env, c.req.raw, c.env.note));
+internal.all("/inside/*", (c) => insideRoute(c.env, c.req.raw, c.env.note));
 
 internal.route("/", blobs);
 

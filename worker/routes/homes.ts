@@ -1,0 +1,71 @@
+/**
+ * Homes of state: what a sandbox keeps outside of its machine. Each is reached by two ways that end in one handler: with
+ * a key below `/v1/sandboxes/{id}/`, and by the machine itself at `http://rouse.internal/` (`inside.ts`). Neither wakes it.
+ */
+import { sandboxObject } from "../../durable/sandbox/api.ts";
+import { RouseFailure } from "../../sdk/contract/error-codes.ts";
+import type { Operation, Work } from "../api/operation.ts";
+import type { RequestNote } from "../log.ts";
+import type { Caller } from "../middleware/auth.ts";
+import { mustSee } from "../middleware/permission.ts";
+import { okOrThrow, referenceOf, type Context } from "./context.ts";
+
+/** Whose home is meant, and who means it. */
+export interface Place {
+  readonly account: string;
+  readonly sandboxId: string;
+  readonly label: string;
+  /** The run of the machine that asks; null: somebody outside asks, with a key. */
+  readonly generation: number | null;
+}
+
+/** What the handler of a home is given. */
+export interface HomeContext {
+  readonly env: Env;
+  readonly request: Request;
+  readonly url: URL;
+  readonly note: RequestNote;
+  readonly operation: Operation;
+  /** Those of the path after the sandbox. */
+  readonly params: readonly string[];
+  readonly account: string;
+  /** null: the path names no sandbox, and a key asks. */
+  readonly place: Place | null;
+  /** null: the machine asks. */
+  readonly caller: Caller | null;
+}
+
+type Home = (context: HomeContext) => Promise<Response>;
+
+/** The handler of each kind of work that is a home's. */
+const homes: Partial<Record<Work, Home>> = {};
+
+/** What the machine is told of its homes, in a line each. */
+export const homeGuide: Readonly<Record<string, string>> = {};
+
+/** null: no home does that work. */
+export function homeOf(work: Work): Home | null {
+  return homes[work] ?? null;
+}
+
+/** A call with a key. The sandbox has to be there; it sleeps on. */
+export async function homeRoute(context: Context): Promise<Response> {
+  const { env, caller, operation, request, url, note } = context;
+  const home = homeOf(operation.work);
+  if (!home) throw new RouseFailure("route_not_found", "There is no such home of state.");
+  const { account } = caller;
+  const common = { env, request, url, note, operation, account, caller };
+  if (!operation.path.startsWith("/v1/sandboxes/")) return home({ ...common, params: context.params, place: null });
+  const [idOrName = "", ...params] = context.params;
+  const { label, id } = await referenceOf(idOrName);
+  note.sandbox = label;
+  await mustSee(env, caller, label, id);
+  const { sandbox } = okOrThrow(await sandboxObject(env.SANDBOX, account, label).get({ id }));
+  return home({ ...common, params, place: { account, sandboxId: sandbox.id, label, generation: null } });
+}
+
+/** @throws RouseFailure `not_found` where a path names no sandbox */
+export function placeOf({ place }: HomeContext): Place {
+  if (!place) throw new RouseFailure("not_found", "There is no such sandbox.");
+  return place;
+}
