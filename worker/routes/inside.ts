@@ -9,7 +9,8 @@ import { matcher, type Match } from "../api/operation.ts";
 import { operations } from "../api/operations.ts";
 import type { RequestNote } from "../log.ts";
 import { limitRate } from "../middleware/rate-limit.ts";
-import { homeGuide, homeOf, type Place } from "./homes.ts";
+import { homeGuide, homeOf } from "./homes.ts";
+import type { Place } from "./place.ts";
 
 const PREFIX = "/internal/inside";
 const SANDBOXES = "/v1/sandboxes/";
