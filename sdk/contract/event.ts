@@ -90,6 +90,22 @@ export const eventData = {
   }),
   /** A deletion was taken back. */
   "sandbox.undeleted": z.object(after),
+  /** A command that runs after a boot or wake failed. */
+  "sandbox.boot_failed": z.object({
+    ...after,
+    hook: z.enum(["onBoot", "onWake"]),
+    /** null: a signal ended it, or it is not known. */
+    exitCode: z.int().nullable(),
+    timedOut: z.boolean(),
+  }),
+  /** A service ended with a failure, or was not ready in its time. Once for each service in a run. */
+  "sandbox.service_failed": z.object({
+    ...after,
+    service: z.string(),
+    reason: z.enum(["ended", "not_ready"]),
+    exitCode: z.int().nullable(),
+    restarts: z.int(),
+  }),
   /** A copy was made of it. */
   "fork.created": z.object({ ...after, forkId: z.string(), forkName: z.string().nullable() }),
   /** A webhook for it was given up. It can be replayed. */

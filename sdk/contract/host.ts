@@ -3,6 +3,7 @@ import { z } from "zod";
 import { AccountName } from "./account.ts";
 import { SavedState } from "./archive.ts";
 import { MachineEgress } from "./egress.ts";
+import { GuestBoot, MachineBoot } from "./boot.ts";
 import { GuestTimer } from "./guest-timer.ts";
 import { HostSecrets } from "./host-secrets.ts";
 import { Env, StopReason } from "./sandbox.ts";
@@ -96,6 +97,8 @@ export const CreateMachine = z.object({
   volumes: z.array(MachineVolume).optional(),
   /** None: nothing gets out. */
   egress: MachineEgress.optional(),
+  /** Commands and services; none: it never had any. */
+  boot: MachineBoot.optional(),
 });
 export type CreateMachine = z.infer<typeof CreateMachine>;
 
@@ -111,6 +114,8 @@ export const RunMachine = z.object({
   volumes: z.array(MachineVolume).optional(),
   /** None: nothing gets out. */
   egress: MachineEgress.optional(),
+  /** Commands and services; none: it never had any. */
+  boot: MachineBoot.optional(),
 });
 export type RunMachine = z.infer<typeof RunMachine>;
 
@@ -175,6 +180,7 @@ export const ConfigureMachine = z.object({
   idlePauseSeconds: z.int(),
   /** In place of the one before, at once and for open connections too; none leaves it as it is. */
   egress: MachineEgress.optional(),
+  boot: MachineBoot.optional(),
 });
 
 /**
@@ -278,6 +284,8 @@ export const MachineEvent = z.discriminatedUnion("type", [
     reason: StopReason,
     timer: GuestTimer.nullable().optional(),
   }),
+  /** What came of commands and services, whenever that changes; any state, also of a run that is over. */
+  z.object({ type: z.literal("boot"), generation: Generation, report: GuestBoot }),
   /** The host has a lease again and holds this run, frozen: may it go on? The answer's `fate` says. */
   z.object({ type: z.literal("returned"), generation: Generation }),
 ]);

@@ -1,5 +1,6 @@
 /** The public contract: every shape of the API. The edge <-> host shapes (`host.ts`, `ticket.ts`) stay inside. */
 export * from "./account.ts";
+export * from "./boot.ts";
 export * from "./domain.ts";
 export * from "./errors.ts";
 export * from "./event.ts";

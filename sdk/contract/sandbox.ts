@@ -1,10 +1,14 @@
 /** The sandbox resource: what a caller may ask for and what every answer holds. */
 import { z } from "zod";
+import { isTooLarge, bootLimits, OnBoot, OnWake, Services, ShownOnBoot, ShownOnWake, ShownService } from "./boot.ts";
 import { Labels } from "./labels.ts";
 import { SandboxName, SnapshotId } from "./names.ts";
 import { SocketRule, SocketRules } from "./socket.ts";
+import { Env, EnvName, envLimits, EnvValue } from "./variables.ts";
 import { CreateVolumeMounts, VolumeMount } from "./volume.ts";
 import { MaxWakesPerHour, WakeRule, WakeRules } from "./wake-rule.ts";
+
+export { Env, EnvName } from "./variables.ts";
 
 /** Defaults of a sandbox that does not say otherwise. */
 export const defaults = {
@@ -37,9 +41,7 @@ export const limits = {
   keepPausesMax: 64,
   holdsMax: 32,
   holdSecondsMax: 86_400,
-  envMax: 32,
-  /** Bytes of all variable names and values together. */
-  envBytesMax: 32_768,
+  ...envLimits,
   listMax: 100,
   /** Longest `Prefer: wait` and `timeoutSeconds` of a long wait, in seconds. */
   waitSecondsMax: 120,
@@ -81,18 +83,6 @@ export const stopReasons = [
 export const StopReason = z.enum(stopReasons);
 export type StopReason = z.infer<typeof StopReason>;
 
-export const EnvName = z
-  .string()
-  .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "a variable name is a letter or _, then letters, digits, _");
-const EnvValue = z.string().refine((value) => !value.includes("\0"), "a value has no NUL");
-export const Env = z
-  .record(EnvName, EnvValue)
-  .refine((env) => Object.keys(env).length <= limits.envMax, `at most ${limits.envMax} variables`)
-  .refine(
-    (env) => new TextEncoder().encode(Object.entries(env).flat().join("")).length <= limits.envBytesMax,
-    `variables hold at most ${limits.envBytesMax} bytes together`,
-  );
-
 /** 0 turns idle pausing off. */
 const IdlePauseSeconds = z
   .int()
@@ -129,6 +119,11 @@ const LocalhostPorts = z
   .array(z.int().min(1).max(65_535))
   .max(32)
   .refine((ports) => new Set(ports).size === ports.length, "each port once");
+
+const tooLarge = {
+  message: `commands and services hold at most ${bootLimits.settingsBytesMax} bytes together`,
+  path: ["services"] as (string | number)[],
+};
 
 export const CreateSandbox = z
   .strictObject({
@@ -170,11 +165,16 @@ export const CreateSandbox = z
     /** WebSockets that stay open while it sleeps; none unless said. */
     sockets: SocketRules.optional(),
     localhostPorts: LocalhostPorts.optional(),
+    onBoot: OnBoot.optional(),
+    onWake: OnWake.optional(),
+    /** Programs that are kept running, in the order that they start; none unless said. */
+    services: Services.optional(),
   })
   .refine((body) => !body.volumes?.length || body.snapshot === undefined, {
     message: "volumes or snapshot, not both: a snapshot brings copies of its own; attach others then",
     path: ["volumes"],
   })
+  .refine((body) => !isTooLarge({ onBoot: body.onBoot, onWake: body.onWake, services: body.services }), tooLarge)
   .refine((body) => body.snapshot === undefined || body.image === undefined, {
     message: "snapshot or image, not both",
     path: ["snapshot"],
@@ -213,6 +213,12 @@ export const UpdateSandbox = z
     sockets: SocketRules.optional(),
     /** All of them; an empty list for none. */
     localhostPorts: LocalhostPorts.optional(),
+    /** null: none. It counts from the next boot on. */
+    onBoot: OnBoot.nullable().optional(),
+    /** null: none. It counts from the next wake on. */
+    onWake: OnWake.nullable().optional(),
+    /** All of them; an empty list for none. One that changed is started anew, at once while the sandbox runs. */
+    services: Services.optional(),
     /** null: no limit. */
     maxTotalCostMicros: TotalCost.nullable().optional(),
   })
@@ -353,6 +359,9 @@ export const Sandbox = z
     maxWakesPerHour: z.int().nullable().optional(),
     sockets: z.array(SocketRule).optional(),
     localhostPorts: z.array(z.int()).optional(),
+    onBoot: ShownOnBoot.nullable().optional(),
+    onWake: ShownOnWake.nullable().optional(),
+    services: z.array(ShownService).optional(),
     access: Access,
     /** The named URL of the default port. */
     url: z.string(),
