@@ -1,11 +1,12 @@
 /**
  * Signed grants, as `<payload base64url>.<HMAC-SHA256 base64url>`: tickets (edge -> host, one machine in one
  * generation), link tokens and share tokens (people -> edge, one port of one sandbox) and vault tickets (host -> edge, one vault:
- * `VaultTicket`), and what a machine is inside (`InsideTicket`). Pure but for the platform's WebCrypto.
+ * `VaultTicket`), what a machine is inside (`InsideTicket`), and URLs of objects (`ObjectToken`). Pure but for the platform's WebCrypto.
  */
 import { z } from "zod";
 import type { VaultTicket } from "./archive.ts";
 import type { InsideTicket } from "./egress.ts";
+import type { ObjectToken } from "./object.ts";
 
 const encoder = new TextEncoder();
 
@@ -49,7 +50,7 @@ export type SigningKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>;
 /** A key for `sign` and `verify`; `purpose` keeps a grant of one kind from passing as another. */
 export function signingKey(
   secret: string,
-  purpose: "ticket" | "link" | "share" | "vault" | "inside",
+  purpose: "ticket" | "link" | "share" | "vault" | "inside" | "object",
 ): Promise<SigningKey> {
   const material = encoder.encode(`rouse-${purpose}\n${secret}`);
   return crypto.subtle.importKey("raw", material, { name: "HMAC", hash: "SHA-256" }, false, ["sign", "verify"]);
@@ -57,7 +58,7 @@ export function signingKey(
 
 export async function sign(
   key: SigningKey,
-  payload: Ticket | LinkToken | ShareToken | VaultTicket | InsideTicket,
+  payload: Ticket | LinkToken | ShareToken | VaultTicket | InsideTicket | ObjectToken,
 ): Promise<string> {
   const body = toBase64Url(encoder.encode(JSON.stringify(payload)));
   const mac = new Uint8Array(await crypto.subtle.sign("HMAC", key, encoder.encode(body)));
@@ -66,7 +67,13 @@ export async function sign(
 
 /** The payload when signature, form and time are right, else null. */
 export async function verify<
-  T extends typeof Ticket | typeof LinkToken | typeof ShareToken | typeof VaultTicket | typeof InsideTicket,
+  T extends
+    | typeof Ticket
+    | typeof LinkToken
+    | typeof ShareToken
+    | typeof VaultTicket
+    | typeof InsideTicket
+    | typeof ObjectToken,
 >(key: SigningKey, schema: T, text: string, nowMs: number): Promise<z.infer<T> | null> {
   const dot = text.indexOf(".");
   if (dot <= 0 || text.length > 2048) return null;
