@@ -75,3 +75,33 @@ export const EGRESS_REFUSAL_HEADER = "x-rouse-egress";
 
 /** `GET <edge>/internal/accounts/{account}/machines/{id}/egress?generation=`: for a host that has lost what it was told. */
 export const EgressAnswer = z.object({ egress: MachineEgress.nullable() });
+
+export const egressReportLimits = { refusals: 100, secretUses: 64 } as const;
+
+/**
+ * `POST <edge>/internal/accounts/{account}/machines/{id}/egress-report`, host key: what went out of one run. All are
+ * totals since the run began, so that one told twice counts once. Times in Unix milliseconds.
+ */
+export const EgressReport = z.object({
+  generation: z.int().min(1),
+  bytesOut: z.int().min(0),
+  bytesIn: z.int().min(0),
+  refusals: z
+    .array(
+      z.object({
+        /** As in the header of the answer (`EGRESS_REFUSAL_HEADER`). */
+        rule: z.string().max(300),
+        /** Host name or address, with its port. */
+        target: z.string().max(300),
+        count: z.int().min(1),
+        lastAt: z.int().min(0),
+      }),
+    )
+    .max(egressReportLimits.refusals),
+  secretUses: z
+    .array(z.object({ name: z.string().max(63), version: z.int(), count: z.int().min(1), lastAt: z.int().min(0) }))
+    .max(egressReportLimits.secretUses),
+});
+export type EgressReport = z.infer<typeof EgressReport>;
+
+export const EgressReportTaken = z.object({ ok: z.literal(true) });

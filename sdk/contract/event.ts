@@ -90,6 +90,17 @@ export const eventData = {
   }),
   /** A deletion was taken back. */
   "sandbox.undeleted": z.object(after),
+  /** Its network rules kept something in. Once a minute at most for each rule and target, ten of them in a minute. */
+  "sandbox.egress_refused": z.object({
+    ...after,
+    /** Such as `internet-off`, `deny:*.example.com`, `private-address`. */
+    rule: z.string(),
+    /** Host name or address, with its port. */
+    target: z.string(),
+    /** Since the last such event of the run. */
+    count: z.int(),
+    lastAt: Time,
+  }),
   /** A command that runs after a boot or wake failed. */
   "sandbox.boot_failed": z.object({
     ...after,

@@ -6,9 +6,10 @@ import { MachineEgress } from "./egress.ts";
 import { GuestBoot, MachineBoot } from "./boot.ts";
 import { GuestTimer } from "./guest-timer.ts";
 import { HostSecrets } from "./host-secrets.ts";
-import { Env, StopReason } from "./sandbox.ts";
+import { StopReason } from "./sandbox.ts";
 import { AttachmentId, BackupId, Generation, SandboxId, SnapshotId } from "./names.ts";
 import { Diff, DiffPath } from "./snapshot.ts";
+import { EnvName } from "./variables.ts";
 import { VolumeMode, volumeLimits, VolumePath } from "./volume.ts";
 
 /** Headers between edge and host; inbound ones of these names are dropped at the edge. */
@@ -63,6 +64,9 @@ export type Shape = z.infer<typeof Shape>;
  */
 export const HostSession = z.string().min(1).max(64);
 
+/** Variables of a run: the sandbox's own, and those of its secrets. */
+export const RunEnv = z.record(EnvName, z.string());
+
 /** A volume of a machine. */
 export const MachineVolume = z.object({
   attachment: AttachmentId,
@@ -84,7 +88,7 @@ export const CreateMachine = z.object({
   shape: Shape,
   /** Host name inside the guest: the label. */
   hostname: z.string(),
-  env: Env,
+  env: RunEnv,
   /** Seconds without activity before the host proposes a pause; 0 never. */
   idlePauseSeconds: z.int(),
   session: HostSession.optional(),
@@ -105,7 +109,7 @@ export type CreateMachine = z.infer<typeof CreateMachine>;
 /** `:wake` (RAM) and `:boot` (disk only). Both start a new generation; idempotent per generation. */
 export const RunMachine = z.object({
   generation: Generation,
-  env: Env,
+  env: RunEnv,
   idlePauseSeconds: z.int(),
   session: HostSession.optional(),
   /** The state that the machine sleeps with, for a host that holds it sealed, or no more. */
@@ -176,7 +180,7 @@ export const StopMachine = z.object({ generation: Generation });
 /** `:configure` on a running machine. */
 export const ConfigureMachine = z.object({
   generation: Generation,
-  env: Env,
+  env: RunEnv,
   idlePauseSeconds: z.int(),
   /** In place of the one before, at once and for open connections too; none leaves it as it is. */
   egress: MachineEgress.optional(),

@@ -2,8 +2,11 @@
 import { z } from "zod";
 import { isTooLarge, bootLimits, OnBoot, OnWake, Services, ShownOnBoot, ShownOnWake, ShownService } from "./boot.ts";
 import { Labels } from "./labels.ts";
+import { NetworkRules } from "./network.ts";
+import { NetworkInput } from "./network-settings.ts";
 import { SandboxName, SnapshotId } from "./names.ts";
 import { SocketRule, SocketRules } from "./socket.ts";
+import { SecretNames } from "./secret-name.ts";
 import { Env, EnvName, envLimits, EnvValue } from "./variables.ts";
 import { CreateVolumeMounts, VolumeMount } from "./volume.ts";
 import { MaxWakesPerHour, WakeRule, WakeRules } from "./wake-rule.ts";
@@ -169,6 +172,10 @@ export const CreateSandbox = z
     onWake: OnWake.optional(),
     /** Programs that are kept running, in the order that they start; none unless said. */
     services: Services.optional(),
+    /** What may be reached outside; everything public unless said. One that begins as a snapshot has that one's rules. */
+    network: NetworkInput.optional(),
+    /** Secrets of the account that it has, by name; none unless said. */
+    secrets: SecretNames.optional(),
   })
   .refine((body) => !body.volumes?.length || body.snapshot === undefined, {
     message: "volumes or snapshot, not both: a snapshot brings copies of its own; attach others then",
@@ -219,6 +226,8 @@ export const UpdateSandbox = z
     onWake: OnWake.nullable().optional(),
     /** All of them; an empty list for none. One that changed is started anew, at once while the sandbox runs. */
     services: Services.optional(),
+    /** Secrets of the account: all of them; an empty list for none. */
+    secrets: SecretNames.optional(),
     /** null: no limit. */
     maxTotalCostMicros: TotalCost.nullable().optional(),
   })
@@ -362,6 +371,9 @@ export const Sandbox = z
     onBoot: ShownOnBoot.nullable().optional(),
     onWake: ShownOnWake.nullable().optional(),
     services: z.array(ShownService).optional(),
+    /** What may be reached outside, and the account's secrets that it has, by name. */
+    network: NetworkRules.optional(),
+    secrets: z.array(z.string()).optional(),
     access: Access,
     /** The named URL of the default port. */
     url: z.string(),
