@@ -27,6 +27,8 @@ export const timerName = /^[a-z0-9-]{1,64}$/;
 
 /** Port the guest agent listens on; not reachable as a sandbox port. */
 export const AGENT_PORT = 10_800;
+/** What a machine is called by `PUT /services` while an image's state is made of it; no sandbox has that id. */
+export const GOLDEN_ID = "golden";
 
 /** Home and working folder of the guest user. */
 export const WORKSPACE = "/workspace";
