@@ -24,6 +24,15 @@ export { HookEvents, Hooks } from "./hooks.ts";
 export type { HookEventFilter, HookEventOptions } from "./hooks.ts";
 export { Domains } from "./domains.ts";
 export type { DomainInput } from "./domains.ts";
+export { Checkpoint } from "./checkpoint.ts";
+export type {
+  CheckpointMirror,
+  CheckpointOptions,
+  ListedCheckpoint,
+  LoadedCheckpoint,
+  SavedCheckpoint,
+  SaveOptions,
+} from "./checkpoint.ts";
 export { Schedules } from "./schedules.ts";
 export type { ScheduleChanges, ScheduleInput, ScheduleRunFilter } from "./schedules.ts";
 export { EventEndpoints } from "./event-endpoints.ts";
