@@ -16,6 +16,7 @@ import { WORKSPACE } from "../../sdk/contract/guest-limits.ts";
 import { Interpreter } from "./interpreter.ts";
 import { Processes } from "./processes.ts";
 import { agentServer, insideServer } from "./server.ts";
+import { Services } from "./services.ts";
 import { Timers } from "./timers.ts";
 import { becomeUser, stateFolder } from "./user.ts";
 
@@ -63,6 +64,7 @@ const interpreter = new Interpreter({
   },
 });
 const timers = new Timers(flags.timers);
+const services = new Services(processes, flags.state ?? folder);
 const server = agentServer({
   home: flags.home,
   folder,
@@ -71,7 +73,9 @@ const server = agentServer({
   processes,
   interpreter,
   timers,
+  services,
 });
+services.takeUp();
 server.once("error", (fault) => {
   console.error(fault);
   process.exit(1);

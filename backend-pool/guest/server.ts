@@ -9,6 +9,7 @@ import { Call, readJson, sendFailure, sendJson } from "./http.ts";
 import type { Interpreter } from "./interpreter.ts";
 import { portTarget, proxy, proxyUpgrade } from "./ports.ts";
 import type { Processes } from "./processes.ts";
+import type { Services } from "./services.ts";
 import type { Timers } from "./timers.ts";
 import { Uploads } from "./uploads.ts";
 import { warmUp } from "./warm-up.ts";
@@ -24,12 +25,13 @@ export interface Agent {
   readonly processes: Processes;
   readonly interpreter: Interpreter;
   readonly timers: Timers;
+  readonly services: Services;
 }
 
 type Handler = (call: Call, id: string) => void | Promise<void>;
 
 /** Collections whose second segment is an id; a verb or a part may follow it. */
-const ITEM = /^(\/processes|\/uploads|\/interpreter\/contexts|\/ports|\/timers)\/([^/:]+)([:/].*)?$/;
+const ITEM = /^(\/processes|\/uploads|\/interpreter\/contexts|\/ports|\/timers|\/services)\/([^/:]+)([:/].*)?$/;
 
 export function agentServer(agent: Agent): Server {
   const route = router(routesOf(agent));
@@ -105,7 +107,7 @@ function timerRoutes(timers: Timers): Record<string, Handler> {
 
 /** Method and path; `*` stands for the id. */
 function routesOf(agent: Agent): Record<string, Handler> {
-  const { processes, interpreter } = agent;
+  const { processes, interpreter, services } = agent;
   const commands = new Commands(processes);
   const files = new Files(agent.home);
   const uploads = new Uploads(files);
@@ -136,6 +138,12 @@ function routesOf(agent: Agent): Record<string, Handler> {
     "POST /interpreter/contexts/*:interrupt": (call, id) => interpreter.interrupt(call, id),
     "DELETE /interpreter/contexts/*": (call, id) => interpreter.remove(call, id),
     ...timerRoutes(agent.timers),
+    "PUT /services": (call) => services.put(call),
+    "GET /services": (call) => services.read(call),
+    "POST /services:freeze": (call) => services.freeze(call),
+    "POST /services:thaw": (call) => services.thaw(call),
+    "GET /services/*/logs": (call, name) => services.logs(call, name),
+    "POST /services/*:restart": (call, name) => services.restart(call, name),
     "GET /ports/*": async (call, id) => {
       const port = /^\d{1,5}$/.test(id) ? Number(id) : 0;
       if (port < 1 || port > 65_535) throw new RouseFailure("invalid_port", `${id} is not a port.`);
