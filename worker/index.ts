@@ -16,6 +16,7 @@ export { HostBoard } from "../durable/hosts/board.ts";
 export { SocketsObject } from "../durable/sockets/object.ts";
 export { SnapshotsObject } from "../durable/snapshots/object.ts";
 export { SchedulesObject } from "../durable/schedules/object.ts";
+export { SecretsObject } from "../durable/secrets/object.ts";
 export { SandboxObject } from "../durable/sandbox/object.ts";
 export { VaultObject } from "../durable/vault/object.ts";
 export { VolumesObject } from "../durable/volumes/object.ts";

@@ -1,6 +1,7 @@
 /** What the edge may ask of a sandbox's object. Expected failures are answers: an error's class does not survive RPC. */
 import { refuse, type Result } from "../result.ts";
 import type { ArchivePermit, ArchiveStep, ArchiveStored } from "../../sdk/contract/archive.ts";
+import type { EgressReport, MachineEgress } from "../../sdk/contract/egress.ts";
 import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
 import type {
   CreateSnapshot,
@@ -11,6 +12,7 @@ import type {
   HistoryPoint,
   Snapshot,
 } from "../../sdk/contract/snapshot.ts";
+import type { Network, SetNetwork } from "../../sdk/contract/network-settings.ts";
 import type { RouseEvent } from "../../sdk/contract/event.ts";
 import type { SocketRule } from "../../sdk/contract/socket.ts";
 import type { CreateLink, Link } from "../../sdk/contract/link.ts";
@@ -18,6 +20,7 @@ import type { Cause, Why } from "../../sdk/contract/timeline.ts";
 import type { RuleSubject, WakeRule } from "../../sdk/contract/wake-rule.ts";
 import type { CreateVolumeMount } from "../../sdk/contract/volume.ts";
 import type { Draft } from "../events/draft.ts";
+import type { Use } from "../secrets/api.ts";
 import type { CreateTerms } from "./record.ts";
 import type {
   Access,
@@ -130,6 +133,9 @@ export interface VolumeCopied {
   readonly copying: boolean;
 }
 
+/** What a sandbox that heard of a change of its secrets does about it. */
+export type SecretsHeard = "applied" | "pending" | "gone";
+
 export interface SandboxApi {
   /** @returns `name_taken`, `idempotency_key_reused`, `start_failed`, `no_capacity`, `no_host`, `host_unavailable`,
    * and what the account refuses with (`quota_exceeded`, `insufficient_funds`, `spending_limit_reached`) as failures */
@@ -190,6 +196,15 @@ export interface SandboxApi {
   linkUsed(link: string, request: string, woke: boolean): Promise<void>;
   /** A failure with `retryAfterMs` means: report it again. `fate`: what becomes of a frozen run of that generation. */
   machineEvent(id: string, event: MachineEvent, hostId: string): Promise<Result<{ readonly fate: FrozenFate }>>;
+  /** Its network rules, and what hosts told of its way out. */
+  network(ask: Ask): Promise<Result<{ readonly network: Network }>>;
+  setNetwork(input: SetNetwork, change: Change): Promise<Result<{ readonly network: Network }>>;
+  /** @param own whether it has secrets of its own */
+  secretsChanged(id: string, own: boolean): Promise<SecretsHeard>;
+  /** For a host that has lost what it was told. null: it is not that host's, or another run. */
+  egressFor(id: string, generation: number, hostId: string): Promise<MachineEgress | null>;
+  /** @returns secrets that were used */
+  egressReport(id: string, report: EgressReport, hostId: string): Promise<Result<{ readonly uses: readonly Use[] }>>;
   snapshot(input: CreateSnapshot, change: Change): Promise<Result<{ readonly snapshot: Snapshot }>>;
   fork(input: ForkSandbox, terms: CreateTerms, change: Change): Promise<Result<{ readonly forks: Forks }>>;
   history(ask: Ask): Promise<Result<{ readonly points: HistoryPoint[] }>>;

@@ -95,13 +95,14 @@ export class Creation {
     }
     const version = (last?.accessVersion ?? 0) + 1;
     const plain = newRecord(input, { id, account, label }, terms, version, Date.now());
-    const begun = begunFrom(plain, { origin, fork: terms.fork, diskMiB: input.diskMiB }, Date.now());
+    const { diskMiB, network } = input;
+    const begun = begunFrom(plain, { origin, fork: terms.fork, diskMiB, network }, Date.now());
     const record = { ...begun, volumes: claimed.volumes };
     const key = change.idempotencyKey;
     const source = terms.fork?.of;
     store.transaction(() => {
       if (last) store.savePast(toDeleted(last));
-      store.removeShares();
+      store.removeTraces();
       if (key !== null) this.#answers.remember(store, key, change.fingerprint, record.id, null);
       this.#engine.events.forgetBefore(record.createdAt);
       const events = [createdEvent(record, { snapshotId: origin?.id ?? null, forkOf: source ?? null })];

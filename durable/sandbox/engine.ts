@@ -14,13 +14,15 @@ import { Copies } from "./copies.ts";
 import { Differences } from "./differences.ts";
 import { Volumes } from "./volumes.ts";
 import { Errands, type Detach, type Errand } from "./errands.ts";
+import { EgressLog } from "./egress-log.ts";
 import { aboutOf, eventsOf } from "./events.ts";
 import { HostClient, type HostAddress } from "./host-client.ts";
 import { Hosting } from "./hosting.ts";
 import { heldUntil, idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
 import { hasStep, isLive, isTransitional, reduce, STEP_CHECK_MS, timersOf, type Outcome } from "./lifecycle.ts";
-import { concernsSockets, identityOf, timerDueAt, toSandbox, type SandboxRecord } from "./record.ts";
+import { concernsSockets, identityOf, isGoneForGood, timerDueAt, toSandbox, type SandboxRecord } from "./record.ts";
+import { Outside } from "./outside.ts";
 import { unreachable } from "./step.ts";
 import { SandboxStore } from "./store.ts";
 import { Timeline } from "./timeline.ts";
@@ -51,6 +53,7 @@ export class Engine {
   readonly copies: Copies;
   readonly differences: Differences;
   readonly volumes: Volumes;
+  readonly outside: Outside;
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
   readonly #host: HostClient;
@@ -73,6 +76,7 @@ export class Engine {
     this.copies = new Copies(this, env, this.#host);
     this.differences = new Differences(this.archiving, env, this.#host, () => this.record());
     this.volumes = new Volumes(this, env, this.#host);
+    this.outside = new Outside(this, env, new EgressLog(ctx.storage));
     this.#store = SandboxStore.existing(ctx.storage);
     this.timers = new Timers(ctx.storage);
     this.timeline = new Timeline(ctx.storage);
@@ -138,7 +142,9 @@ export class Engine {
   /** A move is done: the copy at the host that the sandbox was on goes. */
   #arrived(record: SandboxRecord): SandboxRecord {
     if (record.origin && record.origin.id !== record.host?.id) this.leaveBehind(record, record.origin);
-    return { ...record, origin: null, fromStore: false, capture: null };
+    // What changed while the run began is told to the host after this.
+    const egressEnforced = record.configurePending ? record.egressEnforced : record.egressVersion;
+    return { ...record, origin: null, fromStore: false, capture: null, egressEnforced };
   }
 
   /** What a host has of the sandbox is removed, when it can be. */
@@ -220,7 +226,9 @@ export class Engine {
       ...released.map(({ vault, manifest }) => ({ kind: "release", vault, owner: id, manifest }) as const),
       ...letGo.map(({ attachment }) => ({ kind: "detach", attachment, sandboxId: id, generation, settled }) as const),
       ...detached,
-      ...(isGone ? (["inbox", "schedules", "domains"] as const).map((kind) => ({ kind, sandboxId: id })) : []),
+      ...(isGone
+        ? (["inbox", "schedules", "checkpoints", "domains", "secrets"] as const).map((kind) => ({ kind, sandboxId: id }))
+        : []),
       ...(tellsSockets ? [{ kind: "sockets", sandboxId: id } as const] : []),
     ];
     store.transaction(() => {
@@ -346,18 +354,18 @@ export class Engine {
   async configure(): Promise<void> {
     const record = this.record();
     if (!record?.configurePending || record.life.state !== "running" || !record.host) return;
-    const body = {
-      generation: record.life.generation,
-      env: { ...record.env },
-      idlePauseSeconds: idleSeconds(record, Date.now()),
-    };
+    const idlePauseSeconds = idleSeconds(record, Date.now());
+    // Where secrets can't be asked, it is tried again.
+    const outside = await this.outside.of(record).catch(() => null);
+    if (!outside) return;
+    const body = { generation: record.life.generation, ...outside, idlePauseSeconds };
     const answer = await this.#host.act(record.host, record.id, "configure", body);
     const now = this.record();
     if (!answer.ok || now?.id !== record.id) return;
     // Changed again meanwhile: the newer settings are still to be told.
-    if (JSON.stringify([now.env, idleSeconds(now, Date.now())]) === JSON.stringify([body.env, body.idlePauseSeconds])) {
-      this.save({ ...now, configurePending: false });
-    }
+    const settings = [now.env, idleSeconds(now, Date.now()), now.egressVersion];
+    const isTold = JSON.stringify(settings) === JSON.stringify([record.env, idlePauseSeconds, record.egressVersion]);
+    this.save({ ...now, configurePending: !isTold, egressEnforced: record.egressVersion });
   }
 
   /** Tell the account's index what is new, until it has taken note. */
@@ -457,11 +465,6 @@ export class Engine {
       }
     }
   }
-}
-
-/** Deleted, and not to be taken back any more. */
-function isGoneForGood(record: SandboxRecord | null): boolean {
-  return record?.life.state === "deleted" && record.life.undeleteTo === null;
 }
 
 /** Everything that is stored for a sandbox. */

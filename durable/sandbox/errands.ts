@@ -5,6 +5,7 @@ import { claimsObject } from "../claims/api.ts";
 import { readBoard } from "../hosts/board-facade.ts";
 import { inboxObject } from "../inbox/api.ts";
 import { schedulesObject } from "../schedules/api.ts";
+import { secretsObject } from "../secrets/api.ts";
 import { socketsObject } from "../sockets/api.ts";
 import { vaultObject } from "../vault/api.ts";
 import { volumesObject } from "../volumes/api.ts";
@@ -63,6 +64,12 @@ export interface ReleaseDomains {
   readonly sandboxId: string;
 }
 
+/** The account's secrets: the sandbox is deleted for good. */
+export interface ForgetSecrets {
+  readonly kind: "secrets";
+  readonly sandboxId: string;
+}
+
 /** Another sandbox: something happened that is an event of it. */
 export interface Note {
   readonly kind: "note";
@@ -76,7 +83,16 @@ export interface TellSockets {
   readonly sandboxId: string;
 }
 
-export type Errand = Release | Detach | Purge | TellSockets | CloseInbox | CloseSchedules | ReleaseDomains | Note;
+export type Errand =
+  | Release
+  | Detach
+  | Purge
+  | TellSockets
+  | CloseInbox
+  | CloseSchedules
+  | ReleaseDomains
+  | ForgetSecrets
+  | Note;
 
 const FIRST_TRY_MS: Record<Errand["kind"], number> = {
   release: 1000,
@@ -85,6 +101,7 @@ const FIRST_TRY_MS: Record<Errand["kind"], number> = {
   inbox: 1000,
   schedules: 1000,
   domains: 1000,
+  secrets: 1000,
   sockets: 1000,
   note: 1000,
 };
@@ -189,6 +206,10 @@ export class Errands {
         await claimsObject(this.#env.CLAIMS, account).purge(errand.sandboxId);
         return true;
       }
+      case "secrets": {
+        await secretsObject(this.#env.SECRETS, account).purge(errand.sandboxId);
+        return true;
+      }
       case "note": {
         const { sandboxId, note } = errand;
         await sandboxObject(this.#env.SANDBOX, account, labelOfId(sandboxId) ?? "").note(sandboxId, note);
@@ -227,6 +248,8 @@ function keyOf(errand: Errand): string {
       return `schedules ${errand.sandboxId}`;
     case "domains":
       return `domains ${errand.sandboxId}`;
+    case "secrets":
+      return `secrets ${errand.sandboxId}`;
     case "note":
       return `note ${errand.sandboxId} ${errand.note.key}`;
     case "sockets":

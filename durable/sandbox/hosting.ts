@@ -18,7 +18,7 @@ import { observed, runStep, unreachable, type Brought } from "./step.ts";
 const PLACEMENT_TRIES = 3;
 /** How long somebody who only looks waits for a host, milliseconds. */
 const LOOK_MS = 3000;
-const nothing: Brought = { saved: null, volumes: [] };
+const nothing: Brought = { saved: null, volumes: [], outside: null };
 const noRoom: Failure = { code: "no_capacity", message: "No host has room.", retryAfterMs: 5000 };
 
 export class Hosting {
@@ -34,6 +34,7 @@ export class Hosting {
 
   /** Drive the step that the sandbox is in. */
   async step(record: SandboxRecord, signal: AbortSignal): Promise<LifeEvent> {
+    this.#engine.outside.begin(record);
     const [refusal, board] = await Promise.all([this.#refusal(record), this.#boardIfDoubtful(record)]);
     if (refusal) return { type: "refused", generation: record.life.generation, failure: refusal };
     if (!record.host) return this.#place(record, signal);
@@ -104,11 +105,14 @@ export class Hosting {
     const { state } = record.life;
     if (state !== "resuming" && state !== "starting") return runStep(this.#host, host, record, nothing, signal);
     const { archiving } = this.#engine;
-    const [saved, volumes] = await Promise.all([
+    const [saved, volumes, outside] = await Promise.all([
       archiving.savedFor(record, host.id),
       archiving.volumesFor(record, host.id),
+      this.#engine.outside.of(record).catch(() => null),
     ]);
-    return runStep(this.#host, host, record, { saved, volumes }, signal);
+    if (!outside)
+      return unreachable(record, { code: "host_unavailable", message: "The account's secrets can't be asked now." });
+    return runStep(this.#host, host, record, { saved, volumes, outside }, signal);
   }
 
   /**

@@ -1,6 +1,7 @@
 /** The object of one sandbox name: decides whether and where its machine runs. Bytes never pass through it. */
 import { DurableObject } from "cloudflare:workers";
 import type { ArchiveStep } from "../../sdk/contract/archive.ts";
+import type { EgressReport, MachineEgress } from "../../sdk/contract/egress.ts";
 import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
 import type {
   CreateSnapshot,
@@ -22,6 +23,7 @@ import {
   type StopReason,
   type UpdateSandbox,
 } from "../../sdk/contract/sandbox.ts";
+import type { Network, SetNetwork } from "../../sdk/contract/network-settings.ts";
 import type { RouseEvent } from "../../sdk/contract/event.ts";
 import type { CreateLink, Link } from "../../sdk/contract/link.ts";
 import type { Cause, Why } from "../../sdk/contract/timeline.ts";
@@ -38,18 +40,21 @@ import {
   type RouteGrant,
   type SandboxAnswer,
   type SandboxApi,
+  type SecretsHeard,
   type VolumeCopied,
 } from "./api.ts";
+import type { Use } from "../secrets/api.ts";
 import { Answers } from "./answers.ts";
 import { Creation } from "./creation.ts";
 import { Engine, urlParts } from "./engine.ts";
 import { Chronicle } from "./chronicle.ts";
-import { activeHolds, idleSeconds } from "./holds.ts";
+import { activeHolds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
-import { fateOf, isLive, isTransitional } from "./lifecycle.ts";
+import { isLive, isTransitional } from "./lifecycle.ts";
 import { Links } from "./links.ts";
+import { machineEvent } from "./machine-event.ts";
 import { Previews, type PreviewResult } from "./previews.ts";
-import { toDeleted, toSandbox, updated, type CreateTerms, type SandboxRecord } from "./record.ts";
+import { isGoneForGood, toDeleted, toSandbox, updated, type CreateTerms, type SandboxRecord } from "./record.ts";
 import { Routing, type Found } from "./routing.ts";
 
 /** A change that has to wait for another first waits at least so long, milliseconds. */
@@ -326,27 +331,35 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
       this.#engine.hastenPurge(id);
       return found;
     }
-    const { life, host } = found.record;
-    if (host?.id !== hostId) {
-      this.#engine.hastenPurge(id);
-      return { ok: true, fate: "end" };
-    }
-    if (event.type === "returned") return { ok: true, fate: fateOf(life, event.generation) };
-    const taken = { ok: true, fate: "run" } as const;
-    if (event.generation !== life.generation) return taken;
-    if (event.type === "idle") {
-      if (life.state !== "running" || idleSeconds(found.record, Date.now()) === 0) return taken;
-      const outcome = this.#engine.commit(id, { type: "pause", reason: "idle" });
-      this.#engine.background(this.#engine.drive());
-      return outcome.ok ? taken : outcome;
-    }
-    // The answer to the call that starts this run is still on its way, and must be read first.
-    if (life.state === "starting" || life.state === "resuming") {
-      return { ok: false, failure: { code: "conflict", message: "The run is only beginning.", retryAfterMs: 1000 } };
-    }
-    this.#engine.commit(id, event);
-    if (life.state === "pausing") this.#engine.background(this.#engine.drive());
-    return taken;
+    return machineEvent(this.#engine, found.record, event, hostId);
+  }
+
+  async network({ id }: Ask): Promise<Result<{ network: Network }>> {
+    const found = this.#find(id);
+    return found.ok ? { ok: true, network: this.#engine.outside.show(found.record) } : found;
+  }
+
+  async setNetwork(input: SetNetwork, change: Change): Promise<Result<{ network: Network }>> {
+    return this.#answers.once(change, async (record) => {
+      await this.#engine.outside.setNetwork(record, input);
+      await this.#engine.indexed();
+      return this.network({ id: record.id });
+    });
+  }
+
+  async secretsChanged(id: string, own: boolean): Promise<SecretsHeard> {
+    const record = this.#engine.record();
+    return record?.id === id && !isGoneForGood(record) ? this.#engine.outside.secretsChanged(record, own) : "gone";
+  }
+
+  async egressFor(id: string, generation: number, hostId: string): Promise<MachineEgress | null> {
+    const found = this.#find(id);
+    return found.ok ? this.#engine.outside.lost(found.record, generation, hostId) : null;
+  }
+
+  async egressReport(id: string, report: EgressReport, hostId: string): Promise<Result<{ uses: readonly Use[] }>> {
+    const found = this.#find(id);
+    return found.ok ? { ok: true, uses: this.#engine.outside.report(found.record, report, hostId) } : found;
   }
 
   async snapshot(input: CreateSnapshot, change: Change): Promise<Result<{ snapshot: Snapshot }>> {

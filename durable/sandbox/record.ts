@@ -1,6 +1,8 @@
 /** What a sandbox's object remembers of it, and how the API shows it. Pure. */
 import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { Shape } from "../../sdk/contract/host.ts";
+import type { NetworkRules } from "../../sdk/contract/network.ts";
+import type { NetworkInput } from "../../sdk/contract/network-settings.ts";
 import {
   defaults,
   Env,
@@ -24,6 +26,7 @@ import { activeHolds, type Holds } from "./holds.ts";
 import { newLease } from "./lease.ts";
 import type { Life } from "./life.ts";
 import { isLive, newLife, pausedExpiresAt, timersOf } from "./lifecycle.ts";
+import { rulesOf } from "./way-out.ts";
 
 export interface SandboxRecord {
   readonly id: string;
@@ -72,6 +75,16 @@ export interface SandboxRecord {
   readonly localhostPorts: readonly number[];
   /** Some are held now: whoever holds them is told when it runs, and when other people may come in. */
   readonly holdsSockets: boolean;
+  /** What may be reached outside, and when that was last set. */
+  readonly network: NetworkRules;
+  readonly networkSetAt: number | null;
+  /** Secrets of the account that it has, by name. */
+  readonly secrets: readonly string[];
+  /** It has secrets of its own. */
+  readonly ownSecrets: boolean;
+  /** Raised by each change of rules or secrets; and the newest that a host said it goes by. */
+  readonly egressVersion: number;
+  readonly egressEnforced: number | null;
   /** Settings that the running machine's host was not told yet. */
   readonly configurePending: boolean;
   readonly life: Life;
@@ -82,6 +95,8 @@ export interface Fork {
   /** The sandbox that it is a copy of. */
   readonly of: string;
   readonly env: Readonly<Record<string, string>>;
+  readonly network: NetworkRules;
+  readonly secrets: readonly string[];
   readonly shape: Shape;
   readonly from: { readonly host: HostAddress; readonly capture: string; readonly vault: string } | Origin;
 }
@@ -136,6 +151,12 @@ export function newRecord(
     sockets: input.sockets ?? [],
     localhostPorts: input.localhostPorts ?? [],
     holdsSockets: false,
+    network: rulesOf(input.network ?? {}),
+    networkSetAt: input.network === undefined ? null : now,
+    secrets: input.secrets ?? [],
+    ownSecrets: false,
+    egressVersion: 1,
+    egressEnforced: null,
     configurePending: false,
     life: newLife(
       terms.retentionDays,
@@ -148,21 +169,36 @@ export function newRecord(
 /** A record that begins as a snapshot, or as a copy of another sandbox on its host. */
 export function begunFrom(
   record: SandboxRecord,
-  { origin, fork, diskMiB }: { origin: Origin | null; fork: Fork | undefined; diskMiB: number | undefined },
+  {
+    origin,
+    fork,
+    diskMiB,
+    network,
+  }: {
+    origin: Origin | null;
+    fork: Fork | undefined;
+    diskMiB: number | undefined;
+    /** As asked for. */
+    network: NetworkInput | undefined;
+  },
   now: number,
 ): SandboxRecord {
   const life = { ...record.life, savedGeneration: 0 };
   if (fork) {
-    const { env, shape, from } = fork;
-    if ("manifest" in from) return { ...record, env, shape, archive: archiveFrom(from, now), life };
+    const { from } = fork;
+    const { env, shape, network: rules, secrets } = fork;
+    const copied = { ...record, env, shape, network: rules, secrets };
+    if ("manifest" in from) return { ...copied, archive: archiveFrom(from, now), life };
     const { host, capture, vault } = from;
-    return { ...record, env, shape, host, capture, archive: { ...newArchive(), vault } };
+    return { ...copied, host, capture, archive: { ...newArchive(), vault } };
   }
   if (!origin) return record;
   // One with memory is what it was; a disk starts with any vCPU and memory.
   const disk = { image: origin.shape.image, diskMiB: Math.max(origin.shape.diskMiB, diskMiB ?? 0) };
   const shape = origin.mode === "memory" ? origin.shape : { ...record.shape, ...disk };
-  return { ...record, shape, archive: archiveFrom(origin, now), life };
+  // What was closed stays so, unless somebody says otherwise.
+  const rules = network === undefined && origin.network ? { network: origin.network } : {};
+  return { ...record, shape, ...rules, archive: archiveFrom(origin, now), life };
 }
 
 /** The record with other settings, or what is wrong with them. */
@@ -178,7 +214,8 @@ export function updated(record: SandboxRecord, input: UpdateSandbox): SandboxRec
     const message = `The variables are not valid: ${issues.map((issue) => issue.message).join("; ")}`;
     return { code: "invalid_request", message, details: { issues } };
   }
-  const told = input.env !== undefined || input.idlePauseSeconds !== undefined;
+  const told = input.env !== undefined || input.idlePauseSeconds !== undefined || input.secrets !== undefined;
+  const egressVersion = record.egressVersion + (input.secrets === undefined ? 0 : 1);
   const closing = input.access === "private" && record.access === "public";
   return {
     ...record,
@@ -194,6 +231,8 @@ export function updated(record: SandboxRecord, input: UpdateSandbox): SandboxRec
     maxWakesPerHour: input.maxWakesPerHour === undefined ? record.maxWakesPerHour : input.maxWakesPerHour,
     sockets: input.sockets ?? record.sockets,
     localhostPorts: input.localhostPorts ?? record.localhostPorts,
+    secrets: input.secrets ?? record.secrets,
+    egressVersion,
     maxTotalCostMicros: input.maxTotalCostMicros === undefined ? record.maxTotalCostMicros : input.maxTotalCostMicros,
     configurePending: record.configurePending || (told && isLive(record.life.state)),
   };
@@ -245,6 +284,8 @@ export function toSandbox(record: SandboxRecord, urls: UrlParts): Sandbox {
     maxWakesPerHour: record.maxWakesPerHour,
     sockets: [...record.sockets],
     localhostPorts: [...record.localhostPorts],
+    network: record.network,
+    secrets: [...record.secrets],
     access: record.access,
     url: namedUrl(urls, record, defaults.port),
     retentionDays: life.retentionDays,
@@ -269,6 +310,11 @@ export function toSandbox(record: SandboxRecord, urls: UrlParts): Sandbox {
     chargedMicros: 0,
     heldMicros: 0,
   };
+}
+
+/** Deleted, and not to be taken back any more. */
+export function isGoneForGood(record: SandboxRecord | null): boolean {
+  return record?.life.state === "deleted" && record.life.undeleteTo === null;
 }
 
 export function toDeleted(record: SandboxRecord): DeletedSandbox {

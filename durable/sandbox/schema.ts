@@ -155,4 +155,27 @@ export const migrations: readonly Migration[] = [
     `,
   },
   { id: "0008-events", sql: eventTables },
+  {
+    id: "0009-egress",
+    // egress_runs: bytes of each run; generation 0: the sum of all up to `folded`.
+    // egress_refusals.told: of `count`, so many were in events.
+    sql: `
+      CREATE TABLE egress_runs (
+        generation INTEGER PRIMARY KEY,
+        bytes_out INTEGER NOT NULL,
+        bytes_in INTEGER NOT NULL,
+        folded INTEGER
+      ) STRICT;
+      CREATE TABLE egress_refusals (
+        rule TEXT NOT NULL,
+        target TEXT NOT NULL,
+        generation INTEGER NOT NULL,
+        count INTEGER NOT NULL,
+        told INTEGER NOT NULL,
+        told_at INTEGER,
+        last_at INTEGER NOT NULL,
+        PRIMARY KEY (rule, target)
+      ) STRICT, WITHOUT ROWID;
+    `,
+  },
 ];

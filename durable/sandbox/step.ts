@@ -6,12 +6,15 @@ import type { HostAddress, HostAnswer, HostClient } from "./host-client.ts";
 import { pointAtRest } from "./archive.ts";
 import { idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
+import type { Told } from "./outside.ts";
 import type { SandboxRecord } from "./record.ts";
 
 /** What a run begins with: the newest state that was sealed, and its volumes. */
 export interface Brought {
   readonly saved: SavedState | null;
   readonly volumes: readonly MachineVolume[];
+  /** Its variables and its way out; null where nothing begins to run. */
+  readonly outside: Told | null;
 }
 
 /** Drive the step. The call is idempotent per generation, so a step may be driven again at any time. */
@@ -49,9 +52,13 @@ function call(
   const { generation } = life;
   const idlePauseSeconds = idleSeconds(record, Date.now());
   const { session } = host;
-  const env = { ...record.env };
-  const { saved, volumes } = brought;
-  const begun = { ...(saved ? { saved } : {}), ...(volumes.length > 0 ? { volumes: [...volumes] } : {}) };
+  const { saved, volumes, outside } = brought;
+  const env = outside?.env ?? { ...record.env };
+  const begun = {
+    ...(saved ? { saved } : {}),
+    ...(volumes.length > 0 ? { volumes: [...volumes] } : {}),
+    ...(outside ? { egress: outside.egress } : {}),
+  };
   const run = { generation, env, idlePauseSeconds, session, ...begun } satisfies RunMachine;
   const { account, shape, label: hostname } = record;
   const make = { ...run, account, shape, hostname, ...(capture ? { capture } : {}) } satisfies CreateMachine;

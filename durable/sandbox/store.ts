@@ -1,6 +1,7 @@
 /** The tables of a sandbox's object as typed functions. No rules. */
 import type { Access, DeletedSandbox } from "../../sdk/contract/sandbox.ts";
 import { hasSchema, migrate } from "../migrations.ts";
+import { openNetwork } from "../../sdk/contract/network.ts";
 import { newLease } from "./lease.ts";
 import type { Life } from "./life.ts";
 import type { SandboxRecord } from "./record.ts";
@@ -100,9 +101,10 @@ export class SandboxStore {
     this.#sql.exec("DELETE FROM previews WHERE port = ?", port);
   }
 
-  /** What people without a key were given. */
-  removeShares(): void {
-    for (const table of ["previews", "links", "link_uses"]) this.#sql.exec(`DELETE FROM ${table}`);
+  /** What people without a key were given, and what hosts told of the way out. */
+  removeTraces(): void {
+    for (const table of ["previews", "links", "link_uses", "egress_runs", "egress_refusals"])
+      this.#sql.exec(`DELETE FROM ${table}`);
   }
 
   answer(key: string): AnswerRow | null {
@@ -164,6 +166,8 @@ function current(record: SandboxRecord): SandboxRecord {
     ...{ holds: {}, governed: false, createdBy: null, maxTotalCostMicros: null },
     ...{ origin: null, archive: null, keepPauses: 0, fromStore: false, capture: null, volumes: [] },
     ...{ wakeRules: [], maxWakesPerHour: null, sockets: [], localhostPorts: [], holdsSockets: false },
+    ...{ network: openNetwork, networkSetAt: null, secrets: [], ownSecrets: false },
+    ...{ egressVersion: 1, egressEnforced: null },
   };
   return { ...later, ...record, life: { ...life, ...record.life } };
 }

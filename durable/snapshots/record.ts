@@ -3,6 +3,7 @@ import type { About, Draft } from "../events/draft.ts";
 import { iso, isoOrNull } from "../time.ts";
 import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { Shape } from "../../sdk/contract/host.ts";
+import type { NetworkRules } from "../../sdk/contract/network.ts";
 import type { VolumeMode } from "../../sdk/contract/volume.ts";
 import type { CreateSandbox } from "../../sdk/contract/sandbox.ts";
 import type { Snapshot, SnapshotListQuery, SnapshotMode, SnapshotState } from "../../sdk/contract/snapshot.ts";
@@ -32,6 +33,8 @@ export interface SnapshotRecord {
   readonly frozenMs: number | null;
   /** Of its sandbox; their copies are with the account's volumes. Not known before the first version with volumes. */
   readonly volumes?: readonly SnapshotVolume[];
+  /** Of its sandbox. Not known before the first version with rules. */
+  readonly network?: NetworkRules;
   readonly error: string | null;
   readonly createdAt: number;
   readonly readyAt: number | null;
@@ -57,6 +60,8 @@ export interface Origin {
   readonly compatibility: string;
   readonly storedBytes: number;
   readonly volumes: readonly SnapshotVolume[];
+  /** Rules of the sandbox that it was taken of. */
+  readonly network?: NetworkRules;
 }
 
 /** A copy that is not stored so long after it was taken never will be, milliseconds. */

@@ -28,7 +28,7 @@ export const SHAPE = {
 const PLACEMENT_TRIES = 3;
 const NEVER = -1;
 const unaborted = new AbortController().signal;
-const nothing = { saved: null, volumes: [] };
+const nothing = { saved: null, volumes: [], outside: null };
 
 /** What the world does about its objects. */
 export interface Surroundings {
