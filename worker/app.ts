@@ -90,6 +90,7 @@ function run(context: Context): Promise<Response> {
     case "domains":
       return domainRoute(context);
     case "state":
+    case "checkpoints":
     case "queues":
     case "objects":
       return homeRoute(context);

@@ -7,6 +7,7 @@ import { named } from "./proxy/named.ts";
 import { parseTarget } from "./proxy/target.ts";
 
 export { AccountObject } from "../durable/account/object.ts";
+export { CheckpointsObject } from "../durable/checkpoints/object.ts";
 export { ClaimsObject } from "../durable/claims/object.ts";
 export { DomainObject } from "../durable/domains/object.ts";
 export { InboxObject } from "../durable/inbox/object.ts";

@@ -1,6 +1,7 @@
 /** What others are told until they have taken note. An errand is noted with the change that it follows from. */
 import { labelOfId } from "../../sdk/contract/names.ts";
 import { backoffMs } from "../backoff.ts";
+import { checkpointsObject } from "../checkpoints/api.ts";
 import { claimsObject } from "../claims/api.ts";
 import { readBoard } from "../hosts/board-facade.ts";
 import { inboxObject } from "../inbox/api.ts";
@@ -52,9 +53,9 @@ export interface CloseInbox {
   readonly sandboxId: string;
 }
 
-/** The schedules: the sandbox is deleted for good. */
+/** The schedules, or the mirror of its checkpoints: the sandbox is deleted for good. */
 export interface CloseSchedules {
-  readonly kind: "schedules";
+  readonly kind: "schedules" | "checkpoints";
   readonly sandboxId: string;
 }
 
@@ -100,6 +101,7 @@ const FIRST_TRY_MS: Record<Errand["kind"], number> = {
   purge: 5000,
   inbox: 1000,
   schedules: 1000,
+  checkpoints: 1000,
   domains: 1000,
   secrets: 1000,
   sockets: 1000,
@@ -197,6 +199,11 @@ export class Errands {
         await inboxObject(this.#env.INBOX, account, labelOfId(sandboxId) ?? "").purge(sandboxId);
         return true;
       }
+      case "checkpoints": {
+        const { sandboxId } = errand;
+        await checkpointsObject(this.#env.CHECKPOINTS, account, labelOfId(sandboxId) ?? "").purge(sandboxId);
+        return true;
+      }
       case "schedules": {
         const { sandboxId } = errand;
         await schedulesObject(this.#env.SCHEDULES, account, labelOfId(sandboxId) ?? "").purge(sandboxId);
@@ -245,7 +252,8 @@ function keyOf(errand: Errand): string {
     case "inbox":
       return `inbox ${errand.sandboxId}`;
     case "schedules":
-      return `schedules ${errand.sandboxId}`;
+    case "checkpoints":
+      return `${errand.kind} ${errand.sandboxId}`;
     case "domains":
       return `domains ${errand.sandboxId}`;
     case "secrets":

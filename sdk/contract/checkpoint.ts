@@ -19,6 +19,8 @@ export const checkpointLimits = {
   mirroredBytes: 16 * 1_048_576,
   /** Checkpoints of one sandbox that the mirror has. */
   perSandbox: 100,
+  /** All that the mirror has of one sandbox, bytes. */
+  totalBytes: 1024 * 1_048_576,
   versionMax: 9_999_999_999,
   /** Time for one exchange with the mirror, milliseconds. */
   mirrorMs: 2000,
@@ -90,7 +92,7 @@ export async function encodeCheckpoint(
   const { name, version, savedAt, type, step, meta } = about;
   const sha256 = await hashOf(body);
   const header = { format: CHECKPOINT_FORMAT, name, version, savedAt, type, bytes: body.length, sha256, step, meta };
-  const line = new TextEncoder().encode(JSON.stringify(header));
+  const line: Bytes = new Uint8Array(new TextEncoder().encode(JSON.stringify(header)));
   if (line.length + 66 > checkpointLimits.headerBytes) return null;
   const whole = new Uint8Array(66 + line.length + body.length);
   whole.set(new TextEncoder().encode(`${await hashOf(line)} `));
@@ -127,7 +129,7 @@ async function hashOf(bytes: Bytes): Promise<string> {
 
 function jsonOf(bytes: Uint8Array): unknown {
   try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes));
   } catch {
     return undefined;
   }

@@ -18,6 +18,7 @@ export type Work =
   | "domains"
   | "events"
   | "state"
+  | "checkpoints"
   | "queues"
   | "objects";
 

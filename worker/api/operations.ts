@@ -66,6 +66,7 @@ import {
 } from "../../sdk/contract/sandbox.ts";
 import { Why } from "../../sdk/contract/timeline.ts";
 import { Usage, UsageQuery } from "../../sdk/contract/usage.ts";
+import { checkpoints } from "./checkpoint-operations.ts";
 import { copies } from "./copy-operations.ts";
 import { domains } from "./domain-operations.ts";
 import { events } from "./event-operations.ts";
@@ -461,6 +462,7 @@ export const operations: readonly Operation[] = [
   ...copies.map((one) => ({ ...one, work: "copies" as const })),
   ...previews.map((one) => ({ ...one, work: "preview" as const })),
   ...hooks.map((one) => ({ ...one, work: "hooks" as const })),
+  ...checkpoints.map((one) => ({ ...one, work: "checkpoints" as const })),
   ...schedules.map((one) => ({ ...one, work: "schedules" as const })),
   ...domains.map((one) => ({ ...one, work: "domains" as const })),
   ...events.map((one) => ({ ...one, work: "events" as const })),

@@ -12,6 +12,7 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
     case "guest":
       return "use_sandboxes";
     case "state":
+    case "checkpoints":
     case "queues":
     case "objects":
       // What programs keep is seen by those who see their files; how much it is, by all.
@@ -51,6 +52,7 @@ const partial: ReadonlySet<Operation["work"]> = new Set([
   "links",
   "sockets",
   "state",
+  "checkpoints",
   "queues",
   "objects",
 ]);

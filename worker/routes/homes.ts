@@ -6,16 +6,19 @@ import { sandboxObject } from "../../durable/sandbox/api.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import type { Work } from "../api/operation.ts";
 import { mustSee } from "../middleware/permission.ts";
+import { checkpointHome } from "./checkpoints.ts";
 import { okOrThrow, referenceOf, type Context } from "./context.ts";
 import type { HomeContext } from "./place.ts";
 
 type Home = (context: HomeContext) => Promise<Response>;
 
 /** The handler of each kind of work that is a home's. */
-const homes: Partial<Record<Work, Home>> = {};
+const homes: Partial<Record<Work, Home>> = {
+  checkpoints: checkpointHome,};
 
 /** What the machine is told of its homes, in a line each. */
-export const homeGuide: Readonly<Record<string, string>> = {};
+export const homeGuide: Readonly<Record<string, string>> = {
+  "/checkpoints": "Mirror of what rouse-checkpoint and the SDKs save: /checkpoints/{name} has the newest version.",};
 
 /** null: no home does that work. */
 export function homeOf(work: Work): Home | null {
