@@ -90,6 +90,9 @@ function run(context: Context): Promise<Response> {
     case "domains":
       return domainRoute(context);
     case "state":
+    case "memory":
+    case "sharedMemory":
+    case "stores":
     case "checkpoints":
     case "queues":
     case "objects":

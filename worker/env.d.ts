@@ -15,6 +15,8 @@ declare namespace Cloudflare {
     /** One object for each host name that is a domain of a sandbox, or is to be. */
     DOMAINS: DurableObjectNamespace<never>;
     CLAIMS: DurableObjectNamespace<never>;
+    MEMORY: DurableObjectNamespace<never>;
+    STORES: DurableObjectNamespace<never>;
     CHECKPOINTS: DurableObjectNamespace<never>;
     SECRETS: DurableObjectNamespace<never>;
     /** Where names are looked up: a resolver that speaks RFC 8484; https://cloudflare-dns.com/dns-query unless set. */

@@ -12,6 +12,7 @@ export { ClaimsObject } from "../durable/claims/object.ts";
 export { DomainObject } from "../durable/domains/object.ts";
 export { InboxObject } from "../durable/inbox/object.ts";
 export { LoginObject } from "../durable/login/object.ts";
+export { MemoryObject } from "../durable/memory/object.ts";
 export { OutboxObject } from "../durable/outbox/object.ts";
 export { HostBoard } from "../durable/hosts/board.ts";
 export { SocketsObject } from "../durable/sockets/object.ts";
@@ -19,6 +20,7 @@ export { SnapshotsObject } from "../durable/snapshots/object.ts";
 export { SchedulesObject } from "../durable/schedules/object.ts";
 export { SecretsObject } from "../durable/secrets/object.ts";
 export { SandboxObject } from "../durable/sandbox/object.ts";
+export { StoresObject } from "../durable/stores/object.ts";
 export { VaultObject } from "../durable/vault/object.ts";
 export { VolumesObject } from "../durable/volumes/object.ts";
 

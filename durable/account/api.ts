@@ -34,6 +34,7 @@ export interface Summary {
 /** What the edge learns of a key, and of the account for sandboxes that are made with it. */
 export interface KeyVerdict {
   readonly keyId: string;
+  readonly keyName: string;
   readonly access: KeyAccess;
   readonly namePrefix: string | null;
   /** Unix milliseconds. */

@@ -80,6 +80,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     if (!store || !profile || !key || !isLive(key, Date.now())) return null;
     return {
       keyId: key.id,
+      keyName: key.name,
       access: key.access,
       namePrefix: key.namePrefix,
       expiresAt: key.expiresAt,

@@ -5,6 +5,7 @@ import { checkpointsObject } from "../checkpoints/api.ts";
 import { claimsObject } from "../claims/api.ts";
 import { readBoard } from "../hosts/board-facade.ts";
 import { inboxObject } from "../inbox/api.ts";
+import { memoryOfSandbox } from "../memory/api.ts";
 import { schedulesObject } from "../schedules/api.ts";
 import { secretsObject } from "../secrets/api.ts";
 import { socketsObject } from "../sockets/api.ts";
@@ -59,6 +60,12 @@ export interface CloseSchedules {
   readonly sandboxId: string;
 }
 
+/** The memory: the sandbox is deleted for good. */
+export interface CloseMemory {
+  readonly kind: "memory";
+  readonly sandboxId: string;
+}
+
 /** The account's domains: the sandbox is deleted for good. */
 export interface ReleaseDomains {
   readonly kind: "domains";
@@ -91,6 +98,7 @@ export type Errand =
   | TellSockets
   | CloseInbox
   | CloseSchedules
+  | CloseMemory
   | ReleaseDomains
   | ForgetSecrets
   | Note;
@@ -101,6 +109,7 @@ const FIRST_TRY_MS: Record<Errand["kind"], number> = {
   purge: 5000,
   inbox: 1000,
   schedules: 1000,
+  memory: 1000,
   checkpoints: 1000,
   domains: 1000,
   secrets: 1000,
@@ -209,6 +218,10 @@ export class Errands {
         await schedulesObject(this.#env.SCHEDULES, account, labelOfId(sandboxId) ?? "").purge(sandboxId);
         return true;
       }
+      case "memory": {
+        await memoryOfSandbox(this.#env.MEMORY, account, errand.sandboxId).purge();
+        return true;
+      }
       case "domains": {
         await claimsObject(this.#env.CLAIMS, account).purge(errand.sandboxId);
         return true;
@@ -254,6 +267,8 @@ function keyOf(errand: Errand): string {
     case "schedules":
     case "checkpoints":
       return `${errand.kind} ${errand.sandboxId}`;
+    case "memory":
+      return `memory ${errand.sandboxId}`;
     case "domains":
       return `domains ${errand.sandboxId}`;
     case "secrets":

@@ -18,6 +18,9 @@ export type Work =
   | "domains"
   | "events"
   | "state"
+  | "memory"
+  | "sharedMemory"
+  | "stores"
   | "checkpoints"
   | "queues"
   | "objects";

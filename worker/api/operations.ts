@@ -74,6 +74,7 @@ import { hooks } from "./hook-operations.ts";
 import { links } from "./link-operations.ts";
 import { sockets } from "./socket-operations.ts";
 import type { Operation } from "./operation.ts";
+import { memory, sharedMemory, stores } from "./memory-operations.ts";
 import { schedules } from "./schedule-operations.ts";
 import { volumes } from "./volume-operations.ts";
 
@@ -463,6 +464,9 @@ export const operations: readonly Operation[] = [
   ...previews.map((one) => ({ ...one, work: "preview" as const })),
   ...hooks.map((one) => ({ ...one, work: "hooks" as const })),
   ...checkpoints.map((one) => ({ ...one, work: "checkpoints" as const })),
+  ...memory.map((one) => ({ ...one, work: "memory" as const })),
+  ...sharedMemory.map((one) => ({ ...one, work: "sharedMemory" as const })),
+  ...stores.map((one) => ({ ...one, work: "stores" as const })),
   ...schedules.map((one) => ({ ...one, work: "schedules" as const })),
   ...domains.map((one) => ({ ...one, work: "domains" as const })),
   ...events.map((one) => ({ ...one, work: "events" as const })),

@@ -17,6 +17,10 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
     case "objects":
       // What programs keep is seen by those who see their files; how much it is, by all.
       return method === "GET" && path.endsWith("/state") ? "read" : "use_sandboxes";
+    case "memory":
+    case "sharedMemory":
+      // As with state: what agents noted is seen by those who see their files.
+      return path.endsWith(":usage") ? "read" : "use_sandboxes";
     case "copies":
       // It tells what files there are, as those of the guest do.
       return method === "GET" && !path.endsWith("/diff") ? "read" : "use_sandboxes";
@@ -27,6 +31,7 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
     case "domains":
     case "links":
     case "sockets":
+    case "stores":
     case "volumes":
       return method === "GET" ? "read" : "use_sandboxes";
     case "events":
@@ -52,6 +57,7 @@ const partial: ReadonlySet<Operation["work"]> = new Set([
   "links",
   "sockets",
   "state",
+  "memory",
   "checkpoints",
   "queues",
   "objects",

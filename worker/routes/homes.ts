@@ -8,16 +8,24 @@ import type { Work } from "../api/operation.ts";
 import { mustSee } from "../middleware/permission.ts";
 import { checkpointHome } from "./checkpoints.ts";
 import { okOrThrow, referenceOf, type Context } from "./context.ts";
+import { memoryRoute } from "./memory.ts";
 import type { HomeContext } from "./place.ts";
+import { storeRoute } from "./stores.ts";
 
 type Home = (context: HomeContext) => Promise<Response>;
 
 /** The handler of each kind of work that is a home's. */
 const homes: Partial<Record<Work, Home>> = {
+  memory: memoryRoute,
+  sharedMemory: memoryRoute,
+  stores: storeRoute,
   checkpoints: checkpointHome,};
 
 /** What the machine is told of its homes, in a line each. */
 export const homeGuide: Readonly<Record<string, string>> = {
+  "/memory": "What is worth knowing later: add entries, and search them by words or by embedding.",
+  "/memory/mcp": "The memory as an MCP server (Streamable HTTP).",
+  "/stores": "Memory that other agents share with this machine: /stores/{name}/memory, and /stores/{name}/memory/mcp.",
   "/checkpoints": "Mirror of what rouse-checkpoint and the SDKs save: /checkpoints/{name} has the newest version.",};
 
 /** null: no home does that work. */
