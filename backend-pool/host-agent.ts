@@ -17,6 +17,9 @@ import { relief } from "./machine/disk-relief.ts";
 import { Captures } from "./machine/captures.ts";
 import { Differences } from "./machine/differences.ts";
 import { Machines } from "./machine/machines.ts";
+import { closedOutside } from "./egress/closed.ts";
+import type { Outside } from "./egress/outside.ts";
+import { recallEgress } from "./egress/recall.ts";
 import { MachineVolumes } from "./machine/volumes.ts";
 import { Bases } from "./machine/qemu/bases.ts";
 import { lineProgress } from "./progress.ts";
@@ -58,7 +61,10 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   const captures = new Captures(driver, journal, archiver);
   const { sleepers } = driver;
   const volumes = archiver && sleepers ? new MachineVolumes(driver, sleepers.volumes, journal, archiver) : null;
+  const outside: Outside = closedOutside;
   const machines = new Machines(driver, journal, config, {
+    outside,
+    recall: (machine) => recallEgress(config, machine),
     mayRun: () => lease.holds,
     session: () => lease.session,
     room,

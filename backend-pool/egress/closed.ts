@@ -17,7 +17,7 @@ export const closedOutside: Outside = {
       "content-type": "application/json; charset=utf-8",
       [EGRESS_REFUSAL_HEADER]: RULE,
     });
-    response.end(JSON.stringify(errorBody(failure, undefined)));
+    response.end(Buffer.from(JSON.stringify(errorBody(failure))));
   },
   caPem: () => "",
   changed: () => undefined,

@@ -37,13 +37,13 @@ export interface OutsideAnswer {
 
 export interface Outside {
   /**
-   * `CONNECT`. The stream may end or be destroyed at any time, also before the answer; then the connection out goes too.
+   * `CONNECT`. Write buffers to the stream, never strings: Node frees those before they are sent. The stream may end or be destroyed at any time, also before the answer; then the connection out goes too.
    * Its ends are half-closes, both ways.
    */
   connect(machine: OutsideMachine, target: OutsideTarget, stream: Duplex, answer: OutsideAnswer): void;
   /** A DNS message (at most 4 KiB), answered with one. A query that must not be asked is answered REFUSED. */
   dns(machine: OutsideMachine, query: Buffer): Promise<Buffer>;
-  /** `http://rouse.internal/...`: the homes of state. Headers of `x-rouse-*` and `authorization` are the guest's own. */
+  /** `http://rouse.internal/...`: the homes of state. Write buffers here, too. Headers of `x-rouse-*` and `authorization` are the guest's own. */
   inside(machine: OutsideMachine, request: Http2ServerRequest, response: Http2ServerResponse): void;
   /** The certificates (PEM) that the guest must trust on this host; empty: none. */
   caPem(): string;

@@ -345,6 +345,8 @@ export class Processes {
   running = 0;
   /** Given to every process from now on. */
   env: Record<string, string> = {};
+  /** The same, where nobody says otherwise: how it gets out. */
+  network: Record<string, string> = {};
 
   /** `folder`: a place of the agent's own, for pipes and input. */
   constructor(home: string, folder: string) {
@@ -400,6 +402,7 @@ export class Processes {
       SHELL: "/bin/bash",
       LANG: "C.UTF-8",
       PATH: `${this.#home}/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`,
+      ...this.network,
       ...this.env,
       ...more,
     };

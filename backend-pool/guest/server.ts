@@ -11,6 +11,7 @@ import { portTarget, proxy, proxyUpgrade } from "./ports.ts";
 import type { Processes } from "./processes.ts";
 import type { Services } from "./services.ts";
 import type { Timers } from "./timers.ts";
+import type { HostTunnel } from "./tunnel.ts";
 import { Uploads } from "./uploads.ts";
 import { warmUp } from "./warm-up.ts";
 
@@ -26,6 +27,7 @@ export interface Agent {
   readonly interpreter: Interpreter;
   readonly timers: Timers;
   readonly services: Services;
+  readonly tunnel: HostTunnel;
 }
 
 type Handler = (call: Call, id: string) => void | Promise<void>;
@@ -42,7 +44,9 @@ export function agentServer(agent: Agent): Server {
   server.on("connection", (socket) => {
     if (agent.allowFrom !== undefined && socket.remoteAddress !== agent.allowFrom) socket.destroy();
   });
-  server.on("upgrade", proxyUpgrade);
+  server.on("upgrade", (req, socket, head) => {
+    if (!agent.tunnel.accept(req, socket, head)) proxyUpgrade(req, socket, head);
+  });
   return server;
 }
 

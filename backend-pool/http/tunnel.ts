@@ -81,6 +81,7 @@ export class Tunnel {
     // A connection that breaks ends the use just as a last byte does.
     res.once("close", () => lease.done());
     lease.onCut(() => res.destroy());
+    if (target.port !== null) await lease.admit(target.port);
     const began = performance.now();
     const hasBody =
       req.headers["content-length"] !== undefined
@@ -122,6 +123,7 @@ export class Tunnel {
       socket.destroy();
     };
     lease.onCut(() => cut());
+    if (target.port !== null) await lease.admit(target.port);
     const way = await this.#way(lease, target, false);
     const leave = await this.#enter(lease, target, way, false);
     if (socket.destroyed) return leave(false);
@@ -287,6 +289,9 @@ export function parseTarget(url: string): Target {
   const rest = url.slice(match[0].length);
   const path = rest.startsWith("/") ? rest : `/${rest}`;
   const port = match[2] === undefined ? null : Number(match[2]);
+  // The way out is between host and guest agent alone.
+  if (port === null && /^\/+tunnel(?=[/?]|$)/.test(path))
+    throw new RouseFailure("route_not_found", "There is no such data route.");
   if (port !== null && (port < 1 || port > 65_535 || port === AGENT_PORT)) {
     throw new RouseFailure("invalid_port", `${match[2]} is not a port of a sandbox.`);
   }

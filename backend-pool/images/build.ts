@@ -16,6 +16,10 @@ const rootfs = fileURLToPath(new URL("rootfs/", import.meta.url));
 const INIT = ["rouse-init.h", "rouse-init.c", "rouse-connections.c", "rouse-standing.c", "rouse-volumes.c"].map(
   (name) => join(rootfs, name),
 );
+/** Compiled into the guest as well, each for itself. */
+const REDIRECT = join(rootfs, "rouse-redirect.c");
+/** The command of checkpoints, which is a file of the Python SDK. */
+const CHECKPOINT = fileURLToPath(new URL("../../sdk/python/rouse/checkpoint.py", import.meta.url));
 const RAM_COPY = fileURLToPath(new URL("../native/ram-copy.c", import.meta.url));
 const repository = fileURLToPath(new URL("../../", import.meta.url));
 
@@ -61,7 +65,7 @@ export async function buildImage(recipe: Recipe, cacheDir: string, progress: Pro
 
 /** Where the image of a recipe is, or would be. */
 async function imageDir(recipe: Recipe, cacheDir: string): Promise<{ key: string; dir: string }> {
-  const native = await Promise.all([...INIT, RAM_COPY].map((path) => readFile(path)));
+  const native = await Promise.all([...INIT, REDIRECT, RAM_COPY].map((path) => readFile(path)));
   const key = contentKey(recipe, ...native, process.version, "layout 2");
   return { key, dir: join(cacheDir, "base", `${recipe.name}-${key}`) };
 }
@@ -82,11 +86,17 @@ async function buildDisk(recipe: Recipe, dir: string, node: string, under: (part
     await copyFile(node, join(root, "usr/local/bin/node"));
     await chmod(join(root, "usr/local/bin/node"), 0o755);
     await installNpm(root);
-    for (const path of [...INIT, RAM_COPY]) await copyFile(path, join(root, "tmp", basename(path)));
+    for (const path of [...INIT, REDIRECT, RAM_COPY]) await copyFile(path, join(root, "tmp", basename(path)));
     await mkdir(join(root, "usr/lib/rouse"), { recursive: true });
     const inside = (command: string) => run("chroot", [root, "/bin/sh", "-ec", command]);
-    const compile = "gcc -O2 -static -s -pthread -o";
-    await inside(`cd /tmp && ${compile} /usr/lib/rouse/rouse-init rouse-*.c && ${compile} ram-copy ram-copy.c`);
+    const compile = (to: string, ...from: string[]) => `gcc -O2 -static -s -pthread -o ${to} ${from.join(" ")}`;
+    const init = INIT.map((path) => basename(path)).filter((name) => name.endsWith(".c"));
+    const programs = [
+      compile("/usr/lib/rouse/rouse-init", ...init),
+      compile("/usr/lib/rouse/rouse-redirect", basename(REDIRECT)),
+      compile("ram-copy", basename(RAM_COPY)),
+    ];
+    await inside(["cd /tmp", ...programs].join(" && "));
     await copyFile(join(root, "tmp/ram-copy"), join(part, "ram-copy"));
     for (const command of recipe.commands) await inside(command);
     const kernel = (await readdir(join(root, "usr/lib/modules")))[0];
@@ -130,15 +140,18 @@ async function buildInitrd(imageDir: string, cacheDir: string): Promise<{ key: s
   try {
     const agent = await buildGuestAgent(join(work, "rouse"));
     const scripts = await Promise.all(
-      ["initramfs-init.sh", "boot.sh", "agent.sh"].map((name) => readFile(join(rootfs, name))),
+      ["initramfs-init.sh", "boot.sh", "agent.sh", "trust.sh"].map((name) => readFile(join(rootfs, name))),
     );
-    const key = contentKey(agent.sha256, ...scripts);
+    const checkpoint = await readFile(CHECKPOINT);
+    const key = contentKey(agent.sha256, ...scripts, checkpoint);
     const initrd = join(imageDir, `initrd-${key}`);
     if (await exists(initrd)) return { key, initrd };
     for (const folder of ["bin", "dev", "proc", "sys", "mnt", "lib"]) await mkdir(join(work, folder));
     await writeFile(join(work, "init"), scripts[0] ?? "", { mode: 0o755 });
     await writeFile(join(work, "rouse/boot.sh"), scripts[1] ?? "", { mode: 0o755 });
     await writeFile(join(work, "rouse/agent.sh"), scripts[2] ?? "", { mode: 0o755 });
+    await writeFile(join(work, "rouse/trust.sh"), scripts[3] ?? "", { mode: 0o755 });
+    await writeFile(join(work, "rouse/rouse-checkpoint"), checkpoint, { mode: 0o755 });
     await writeFile(join(work, "rouse/version"), agent.sha256.slice(0, 20));
     await copyFile(join(imageDir, "busybox"), join(work, "bin/busybox"));
     await chmod(join(work, "bin/busybox"), 0o755);

@@ -49,6 +49,8 @@ export abstract class MachineBook extends EventEmitter<MachinesEvents> {
       depth: null,
       frozen: false,
       run: { ready: Promise.resolve() },
+      egress: null,
+      tunnel: null,
     };
     this.held.set(row.id, held);
     return held;

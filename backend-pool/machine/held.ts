@@ -1,7 +1,9 @@
 /** What a host agent holds of one machine in memory, beside its journal row. */
 import { RouseFailure } from "../../sdk/contract/errors.ts";
 import type { Machine, MachineEvent, SleepDepth } from "../../sdk/contract/host.ts";
+import type { MachineEgress } from "../../sdk/contract/egress.ts";
 import type { StopReason } from "../../sdk/contract/sandbox.ts";
+import type { Tunnel } from "../egress/tunnel.ts";
 import type { JournalRow } from "../store/journal.ts";
 import type { Activity } from "./activity.ts";
 import type { Driver, Endpoint, Listening, Woken } from "./driver.ts";
@@ -53,6 +55,10 @@ export interface Held {
   frozen: boolean;
   /** Stands for the run; another one has another. */
   run: Woken;
+  /** What the run may reach: in memory alone, as it holds secrets. null: nothing. */
+  egress: MachineEgress | null;
+  /** Its way out, while it runs. */
+  tunnel: Tunnel | null;
 }
 
 /** The right to talk to a machine that runs; it counts as activity until `done`, unless it keeps nothing awake. */
@@ -75,6 +81,7 @@ export function dataLease(held: Held, driver: Driver, keeps: boolean): DataLease
       if (cut) held.connections.delete(cut);
       done();
       held.idle.start();
+      held.tunnel?.now();
     },
   };
 }

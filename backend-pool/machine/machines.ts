@@ -57,7 +57,11 @@ export class Machines extends MachineRuns {
       held.env = null;
       held.frozen = actual.frozen === true;
       this.commit(held, found.change);
-      if (found.next === "watch") held.idle.start();
+      if (found.next === "watch") {
+        held.idle.start();
+        this.wayOut.running(held);
+        void this.wayOut.recall(held);
+      }
       if (found.next === "settle") this.scheduleSettle(held);
     }
     // Files without a row: a creation that never got as far as its first commit, or a deletion's rest.
@@ -108,12 +112,14 @@ export class Machines extends MachineRuns {
         else if (capture) await this.driver.createFrom(capture, id);
         else await this.driver.create(id, request.shape);
         await this.#prepare(id, request);
+        this.wayOut.begin(held, request.egress);
         // One that was moved is who it was.
         const origin = saved && request.generation > 1 ? undefined : saved || capture ? "copy" : "new";
         held.run = await this.#run(held, diskOnly, origin);
         await this.configureRun(held, request.env, !saved && !capture);
         await this.#plugAll(held, request);
       } catch (fault) {
+        this.wayOut.over(held);
         if (this.hasVolumes) await this.volumes.discard(id, request.volumes ?? []).catch(() => undefined);
         await this.driver.destroy(id).catch(() => undefined);
         this.drop(held);
@@ -133,6 +139,7 @@ export class Machines extends MachineRuns {
       try {
         await this.saved?.bringBack(id, request.saved, false);
         await this.#prepare(id, request);
+        this.wayOut.begin(held, request.egress);
         held.run = await this.driver.wake(id, { hostname: held.row.hostname });
         await this.configureRun(held, request.env, false);
         await this.#plugAll(held, request);
@@ -156,12 +163,14 @@ export class Machines extends MachineRuns {
       await this.saved?.bringBack(id, request.saved, true);
       await this.#prepare(id, request);
       this.noteBegin(held, request, { memoryRestored: false, savedGeneration: null });
+      this.wayOut.begin(held, request.egress);
       try {
         held.run = await this.#run(held, true);
         await this.configureRun(held, request.env, true);
         await this.#plugAll(held, request);
       } catch (fault) {
         const savedGeneration = request.generation;
+        this.wayOut.over(held);
         this.commit(held, { state: "stopped", endReason: "startup_failed", savedGeneration });
         throw asFailure(fault, "start_failed");
       }
@@ -220,6 +229,7 @@ export class Machines extends MachineRuns {
       clearTimeout(held.settleTimer);
       await this.cut(held);
       await this.driver.stop(id);
+      this.wayOut.over(held);
       held.depth = null;
       // A call to begin that run, or one before it, may still be on its way.
       const over = Math.max(generation, held.row.generation);
@@ -233,6 +243,7 @@ export class Machines extends MachineRuns {
     const held = this.get(id);
     return this.act(held, "configure", async () => {
       if (held.row.state !== "running" || held.row.generation !== request.generation) throw conflict(held, "configure");
+      this.wayOut.change(held, request.egress);
       this.commit(held, { idlePauseSeconds: request.idlePauseSeconds });
       await this.configureRun(held, request.env, false);
       held.idle.stop();
@@ -457,6 +468,8 @@ export class Machines extends MachineRuns {
       held.idle.stop();
     }
     this.captures?.close();
+    this.wayOut.close();
+    for (const held of this.held.values()) this.wayOut.over(held);
     await this.driver.close();
     this.journal.close();
   }

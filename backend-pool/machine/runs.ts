@@ -25,8 +25,9 @@ import {
 import type { Room } from "./room.ts";
 import type { SavedStates } from "./saved-states.ts";
 import type { MachineVolumes } from "./volumes.ts";
+import { WayOut, type WayOutOptions } from "./way-out.ts";
 
-export interface MachinesOptions {
+export interface MachinesOptions extends WayOutOptions {
   /** Whether this host has the right to run machines now (`host-lease.ts`). */
   readonly mayRun?: () => boolean;
   readonly session?: () => string | null;
@@ -48,6 +49,7 @@ export abstract class MachineRuns extends MachineBook {
   protected readonly saved: SavedStates | null;
   protected readonly captures: Captures | null;
   protected readonly differences: Differences | null;
+  protected readonly wayOut: WayOut;
   readonly #volumes: MachineVolumes | null;
 
   protected constructor(
@@ -62,6 +64,7 @@ export abstract class MachineRuns extends MachineBook {
       captures = null,
       volumes = null,
       differences = null,
+      ...wayOut
     }: MachinesOptions,
   ) {
     super(journal);
@@ -74,6 +77,7 @@ export abstract class MachineRuns extends MachineBook {
     this.captures = captures;
     this.differences = differences;
     this.#volumes = volumes;
+    this.wayOut = new WayOut(driver, wayOut);
     driver.onEnded((id) => void this.onEnded(id));
   }
 
@@ -105,11 +109,13 @@ export abstract class MachineRuns extends MachineBook {
       if (actual.running) {
         this.commit(held, { state: "running" });
         held.idle.start();
+        this.wayOut.running(held);
       } else if (actual.memory === "none") {
         this.noteEnded(held, "vm_crashed");
       }
       throw asFailure(fault, "pause_failed");
     }
+    this.wayOut.over(held);
     held.depth = "resident";
     const { generation } = held.row;
     this.commit(held, {
@@ -132,12 +138,13 @@ export abstract class MachineRuns extends MachineBook {
   }
 
   /** Whether that run is under way already. @throws RouseFailure where it is over, or this host may run nothing */
-  protected async isUnderWay(held: Held, { generation, session }: RunMachine): Promise<boolean> {
+  protected async isUnderWay(held: Held, { generation, session, egress }: RunMachine): Promise<boolean> {
     refuseStale(held, generation);
     if (generation <= held.row.endedGeneration) throw conflict(held, "begin that generation again of");
     this.mustBeFresh(session);
     if (held.row.state !== "running" || held.row.generation !== generation) return false;
     if (held.frozen) await this.thawRun(held);
+    this.wayOut.change(held, egress);
     return true;
   }
 
@@ -168,6 +175,8 @@ export abstract class MachineRuns extends MachineBook {
     if (!actual.running) throw new RouseFailure("guest_failed", "The machine does not run on.");
     held.activity.touch();
     held.idle.start();
+    if (!held.tunnel) this.wayOut.running(held);
+    void this.wayOut.recall(held);
   }
 
   protected async haltRun(held: Held, reason: StopReason): Promise<void> {
@@ -184,6 +193,7 @@ export abstract class MachineRuns extends MachineBook {
   /** The run is over by itself, and its RAM with it. */
   protected noteEnded(held: Held, reason: StopReason): void {
     const { row } = held;
+    this.wayOut.over(held);
     const over = { endedGeneration: row.generation, savedGeneration: row.generation };
     const ended = { state: "stopped", endReason: reason, ...over } as const;
     this.commit(held, { ...ended, ...news(row, { type: "ended", reason }) });
@@ -191,6 +201,7 @@ export abstract class MachineRuns extends MachineBook {
   }
 
   protected async afterFailedWake(held: Held): Promise<void> {
+    this.wayOut.over(held);
     const { id } = held.row;
     // It may run and yet not take its settings: then its RAM is worth keeping, and nothing may run on unseen.
     const ran = (await this.driver.inspect(id)).running;
@@ -235,6 +246,7 @@ export abstract class MachineRuns extends MachineBook {
       ...how,
     });
     held.idle.start();
+    this.wayOut.running(held);
     const { run } = held;
     run.ready.catch(() => this.#onNotReady(held, run));
   }
@@ -252,7 +264,8 @@ export abstract class MachineRuns extends MachineBook {
   /** Data connections of a run end with it, and the guest should see their end before it sleeps. */
   protected async cut(held: Held): Promise<void> {
     held.idle.stop();
-    if (held.connections.size === 0) return;
+    const hadTunnel = this.wayOut.cut(held);
+    if (held.connections.size === 0 && !hadTunnel) return;
     for (const cut of [...held.connections]) cut();
     held.connections.clear();
     await new Promise((resolve) => setImmediate(resolve));

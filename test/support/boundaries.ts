@@ -43,7 +43,7 @@ const zones: readonly Zone[] = [
   {
     // Bundled into the guest: every byte it imports is loaded at each boot.
     root: "backend-pool/guest",
-    imports: ["sdk/contract/guest-limits.ts", "sdk/contract/error-codes.ts"],
+    imports: ["sdk/contract/guest-limits.ts", "sdk/contract/error-codes.ts", "sdk/contract/guest-tunnel.ts"],
     packages: [],
     node: true,
     anyTypes: true,

@@ -6,4 +6,6 @@ export HOME=/workspace
 exec /usr/lib/rouse/rouse-agent /usr/lib/rouse/agent.mjs \
   --listen 10.0.2.15:10800 --allow-from 10.0.2.2 --user runtime --state /run/rouse/agent \
   --inside 127.0.0.1:10800 --timers /var/lib/rouse-agent/timers.json \
+  --proxy 127.0.0.1:10801 --resolver 127.0.0.1:53 --names /run/rouse/names/table --trust /usr/lib/rouse/trust.sh \
+  --redirect /usr/lib/rouse/rouse-redirect --redirect-port 10802 \
   --version-id "$(cat /usr/lib/rouse/version)" --preload-interpreter >/run/rouse/agent.log 2>&1

@@ -18,6 +18,8 @@ hostname -F /etc/hostname 2>/dev/null
 ip link set lo up
 ip link set eth0 up
 ip addr add 10.0.2.15/24 dev eth0
+# It leads nowhere: the kernel only asks the rules below once there is a route. IPv6 has none.
+ip route add default via 10.0.2.2
 # Ports the host forwards arrive on eth0; servers that listen on loopback alone get them too.
 sysctl -q -w net.ipv4.conf.eth0.route_localnet=1 net.ipv4.conf.all.route_localnet=1
 nft -f - <<'NFT'
@@ -26,9 +28,24 @@ table ip rouse {
     type nat hook prerouting priority dstnat;
     iifname "eth0" ip saddr 10.0.2.2 tcp dport != 10800 dnat to 127.0.0.1
   }
+  # The way out is the guest agent's: names by its resolver, connections by rouse-redirect.
+  chain output {
+    type nat hook output priority dstnat;
+    ip daddr { 127.0.0.0/8, 10.0.2.0/24 } return
+    udp dport 53 redirect to :53
+    tcp dport 53 redirect to :53
+    meta l4proto tcp redirect to :10802
+  }
+  # The rest is refused at once, so that who asks by QUIC goes on to ask by TCP.
+  chain refuse {
+    type filter hook output priority filter;
+    ip daddr { 127.0.0.0/8, 10.0.2.0/24 } accept
+    reject
+  }
 }
 NFT
 # The disk of a shape is larger than the image it is made from; after the first boot this finds nothing to do.
 resize2fs /dev/vda >/dev/null 2>&1
 chown runtime:runtime /workspace
+ln -sfn ../../lib/rouse/rouse-checkpoint /usr/local/bin/rouse-checkpoint
 exit 0

@@ -19,9 +19,16 @@ import type { Stats } from "../stats.ts";
 
 const agentProgram = fileURLToPath(new URL("../../guest/main.ts", import.meta.url));
 
+/** Ports of this host on which a machine's programs find their way out. */
+export interface FakeWays {
+  readonly proxy: number;
+  readonly resolver: number;
+}
+
 interface Running {
   readonly agent: ChildProcess;
   readonly port: number;
+  readonly ways: FakeWays;
   asleep: boolean;
 }
 
@@ -158,6 +165,11 @@ export class FakeDriver implements Driver {
   }
 
   listening(_id: string, guestPort: number): Promise<Listening> {
+  /** As it is told by its guest agent. */
+  ways(id: string): FakeWays {
+    return this.#get(id).ways;
+  }
+
     return new Promise((resolve) => {
       const socket = connect(guestPort, "127.0.0.1");
       socket.once("connect", () => {
@@ -213,7 +225,8 @@ export class FakeDriver implements Driver {
       stdio: ["ignore", "pipe", "inherit"],
     });
     const [line] = (await once(createInterface({ input: agent.stdout }), "line")) as [string];
-    const machine: Running = { agent, port: (JSON.parse(line) as { listening: number }).listening, asleep: false };
+    const { listening, ...ways } = JSON.parse(line) as FakeWays & { listening: number };
+    const machine: Running = { agent, port: listening, ways, asleep: false };
     this.#machines.set(id, machine);
     agent.once("exit", () => {
       if (this.#machines.get(id) !== machine) return;
