@@ -1,5 +1,6 @@
 /** The few calls the host itself makes to a guest agent. */
 import { request } from "node:http";
+import { Frozen, GuestBoot, type TellServices } from "../../sdk/contract/boot.ts";
 import { ExecResult, GuestFacts } from "../../sdk/contract/guest.ts";
 import { GuestTimers, type GuestTimer } from "../../sdk/contract/guest-timer.ts";
 import type { Endpoint } from "./driver.ts";
@@ -23,6 +24,49 @@ export async function agentTimer(at: Endpoint, signal: AbortSignal): Promise<Gue
 /** What processes are given from now on. */
 export async function configureAgent(at: Endpoint, env: Record<string, string>, limitMs = 30_000): Promise<void> {
   await call(at, "PUT", "/configure", { env }, limitMs);
+}
+
+/** Longest word of what came of a start: both streams of two commands, and services. */
+const BOOT_BYTES = 262_144;
+const BOOT_LIMIT_MS = 10_000;
+
+/** What the machine is to do at its start. @throws AgentRefusal */
+export async function tellServices(at: Endpoint, what: TellServices, signal: AbortSignal): Promise<void> {
+  await bytesOf(at, "PUT", "/services", what, BOOT_LIMIT_MS, signal, BOOT_BYTES);
+}
+
+/**
+ * What came of it.
+ * @param how `after`, `waitMs`: once there is something newer than that version, or the time is up. `probe`: services
+ *   that are late are looked at first
+ */
+export async function agentBoot(
+  at: Endpoint,
+  { after = 0, waitMs = 0, probe = false }: { after?: number; waitMs?: number; probe?: boolean },
+  signal: AbortSignal,
+): Promise<GuestBoot> {
+  const path = `/services?after=${after}&waitMs=${waitMs}&probe=${probe}`;
+  const answer = await bytesOf(at, "GET", path, undefined, waitMs + BOOT_LIMIT_MS, signal, BOOT_BYTES);
+  return GuestBoot.parse(JSON.parse(answer.toString()));
+}
+
+export async function freezeServices(at: Endpoint, limitMs: number): Promise<Frozen> {
+  return Frozen.parse(JSON.parse(await call(at, "POST", "/services:freeze", {}, limitMs)));
+}
+
+export async function thawServices(at: Endpoint, limitMs: number): Promise<void> {
+  await call(at, "POST", "/services:thaw", {}, limitMs);
+}
+
+/** The agent answered, and will not. */
+export class AgentRefusal extends Error {
+  override readonly name = "AgentRefusal";
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
 }
 
 /** Let the agent take the paths of first requests, so that clones of its machine find them warm. */
@@ -105,7 +149,10 @@ function bytesOf(
       res.on("end", () => {
         const answer = Buffer.concat(chunks);
         if (res.statusCode === 200 || res.statusCode === 204) resolve(answer);
-        else reject(new Error(`${method} ${path}: ${res.statusCode} ${answer.toString().slice(0, 300)}`));
+        else {
+          const text = `${method} ${path}: ${res.statusCode} ${answer.toString().slice(0, 300)}`;
+          reject(new AgentRefusal(res.statusCode ?? 0, text));
+        }
       });
     });
     req.on("error", reject);

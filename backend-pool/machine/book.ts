@@ -48,6 +48,7 @@ export abstract class MachineBook extends EventEmitter<MachinesEvents> {
       connections: new Set(),
       depth: null,
       frozen: false,
+      boot: null,
       run: { ready: Promise.resolve() },
       egress: null,
       tunnel: null,
@@ -58,6 +59,7 @@ export abstract class MachineBook extends EventEmitter<MachinesEvents> {
 
   protected drop(held: Held): void {
     held.idle.stop();
+    held.boot?.over.abort();
     this.journal.remove(held.row.id);
     this.held.delete(held.row.id);
     this.emit("gone", held.row.id);

@@ -6,6 +6,7 @@ import type { StopReason } from "../../sdk/contract/sandbox.ts";
 import type { Tunnel } from "../egress/tunnel.ts";
 import type { JournalRow } from "../store/journal.ts";
 import type { Activity } from "./activity.ts";
+import type { HeldBoot } from "./boot.ts";
 import type { Driver, Endpoint, Listening, Woken } from "./driver.ts";
 import type { IdleWatch } from "./idle.ts";
 
@@ -28,6 +29,8 @@ export interface DataLease {
   readonly run: Woken;
   endpoint(port: number): Promise<Endpoint>;
   listening(port: number): Promise<Listening>;
+  /** Wait until what the machine starts with is done. @throws RouseFailure `boot_failed`, `service_failed`, ... */
+  admit(port: number): Promise<void>;
   readonly answered: Set<number>;
   /** Registers how to cut this use when the machine stops running. */
   onCut(cut: () => void): void;
@@ -53,6 +56,8 @@ export interface Held {
   depth: SleepDepth | null;
   /** Its process is stopped from outside, until the edge says whether the run may go on. */
   frozen: boolean;
+  /** What it starts with; null: nothing. */
+  boot: HeldBoot | null;
   /** Stands for the run; another one has another. */
   run: Woken;
   /** What the run may reach: in memory alone, as it holds secrets. null: nothing. */
@@ -62,7 +67,12 @@ export interface Held {
 }
 
 /** The right to talk to a machine that runs; it counts as activity until `done`, unless it keeps nothing awake. */
-export function dataLease(held: Held, driver: Driver, keeps: boolean): DataLease {
+export function dataLease(
+  held: Held,
+  driver: Driver,
+  keeps: boolean,
+  admit: (port: number) => Promise<void>,
+): DataLease {
   const { id } = held.row;
   const done = keeps ? held.activity.begin() : () => undefined;
   let cut: (() => void) | undefined;
@@ -71,6 +81,7 @@ export function dataLease(held: Held, driver: Driver, keeps: boolean): DataLease
     run: held.run,
     endpoint: (port) => driver.endpoint(id, port).catch(asGone),
     listening: (port) => driver.listening(id, port).catch(asGone),
+    admit,
     answered: held.answered,
     onCut: (how) => {
       cut = how;

@@ -23,6 +23,7 @@ import type {
   UnplugVolume,
 } from "../../sdk/contract/host.ts";
 import type { Journal } from "../store/journal.ts";
+import { kindOfCreation } from "./boot.ts";
 import type { Driver, Identity, Woken } from "./driver.ts";
 import {
   asFailure,
@@ -57,6 +58,7 @@ export class Machines extends MachineRuns {
       held.env = null;
       held.frozen = actual.frozen === true;
       this.commit(held, found.change);
+      if (found.next === "watch") this.boots.resume(held);
       if (found.next === "watch") {
         held.idle.start();
         this.wayOut.running(held);
@@ -90,14 +92,16 @@ export class Machines extends MachineRuns {
         endedGeneration: 0,
         savedGeneration: null,
         timer: null,
+        boot: null,
         memoryRestored: true,
         endReason: null,
         lastActiveAt: Date.now(),
         lastActionMs: null,
         pendingEvent: null,
       });
+    const kind = kindOfCreation(request);
     return this.act(held, "create", async () => {
-      if (await this.isUnderWay(held, request)) return;
+      if (await this.isUnderWay(held, request)) return this.boots.again(held, request.boot, kind);
       const { saved, capture, diskOnly = false } = request;
       // A machine that comes back with the state that is stored of it, to a host that has lost its own.
       const isBack = saved !== undefined && (held.row.state === "paused" || held.row.state === "stopped");
@@ -118,6 +122,7 @@ export class Machines extends MachineRuns {
         held.run = await this.#run(held, diskOnly, origin);
         await this.configureRun(held, request.env, !saved && !capture);
         await this.#plugAll(held, request);
+        await this.boots.begin(held, request.boot, kind);
       } catch (fault) {
         this.wayOut.over(held);
         if (this.hasVolumes) await this.volumes.discard(id, request.volumes ?? []).catch(() => undefined);
@@ -132,7 +137,7 @@ export class Machines extends MachineRuns {
   wake(id: string, request: RunMachine): Promise<Machine> {
     const held = this.get(id);
     return this.act(held, "wake", async () => {
-      if (await this.isUnderWay(held, request)) return;
+      if (await this.isUnderWay(held, request)) return this.boots.again(held, request.boot, "wake");
       if (held.row.state !== "paused" && held.row.state !== "waking") throw conflict(held, "wake");
       await this.mustFit(held, false);
       this.noteBegin(held, request, {});
@@ -143,6 +148,7 @@ export class Machines extends MachineRuns {
         held.run = await this.driver.wake(id, { hostname: held.row.hostname });
         await this.configureRun(held, request.env, false);
         await this.#plugAll(held, request);
+        await this.boots.begin(held, request.boot, "wake");
       } catch (fault) {
         await this.afterFailedWake(held);
         throw asFailure(fault, "wake_failed");
@@ -154,7 +160,7 @@ export class Machines extends MachineRuns {
   boot(id: string, request: RunMachine): Promise<Machine> {
     const held = this.get(id);
     return this.act(held, "boot", async () => {
-      if (await this.isUnderWay(held, request)) return;
+      if (await this.isUnderWay(held, request)) return this.boots.again(held, request.boot, "boot");
       if (held.row.state === "running") await this.cut(held);
       else await this.mustFit(held, false);
       held.idle.stop();
@@ -168,6 +174,7 @@ export class Machines extends MachineRuns {
         held.run = await this.#run(held, true);
         await this.configureRun(held, request.env, true);
         await this.#plugAll(held, request);
+        await this.boots.begin(held, request.boot, "boot");
       } catch (fault) {
         const savedGeneration = request.generation;
         this.wayOut.over(held);
@@ -187,6 +194,7 @@ export class Machines extends MachineRuns {
       if (request.onlyIfIdle && !held.idle.isIdle()) {
         throw new RouseFailure("conflict", "The machine was used since it was found idle.");
       }
+      await this.boots.freeze(held, request.onlyIfIdle === true);
       await this.pauseRun(held);
     });
   }
@@ -246,6 +254,7 @@ export class Machines extends MachineRuns {
       this.wayOut.change(held, request.egress);
       this.commit(held, { idlePauseSeconds: request.idlePauseSeconds });
       await this.configureRun(held, request.env, false);
+      await this.boots.change(held, request.boot);
       held.idle.stop();
       held.idle.start();
     });
@@ -372,20 +381,20 @@ export class Machines extends MachineRuns {
     if (!held || held.row.state !== "running" || held.row.generation !== generation || held.frozen || !this.mayRun()) {
       throw new RouseFailure("misdirected", "This host does not run that generation of the machine.");
     }
-    return dataLease(held, this.driver, keeps);
+    return dataLease(held, this.driver, keeps, (port) => this.boots.admit(held, port));
   }
 
   /** What the edge was not told yet. */
   pendingEvents(): { account: string; id: string; event: MachineEvent }[] {
-    const rows = [...this.held.values()].map((held) => held.row);
-    return rows.flatMap((row) =>
-      row.pendingEvent ? [{ account: row.account, id: row.id, event: row.pendingEvent }] : [],
+    return [...this.held.values()].flatMap(({ row: { account, id, pendingEvent }, boot }) =>
+      [boot?.event, pendingEvent].flatMap((event) => (event ? [{ account, id, event }] : [])),
     );
   }
 
   /** The edge took note of an event. */
   acknowledge(id: string, event: MachineEvent): void {
     const held = this.held.get(id);
+    if (held) this.boots.taken(held, event);
     if (held && JSON.stringify(held.row.pendingEvent) === JSON.stringify(event))
       this.commit(held, { pendingEvent: null });
   }
@@ -428,6 +437,7 @@ export class Machines extends MachineRuns {
           if (held.row.state !== "running") return;
           held.frozen = (await this.driver.inspect(held.row.id)).frozen === true;
           if (held.frozen) return;
+          if (reason === "host_stopped") await this.boots.freeze(held, false).catch(() => undefined);
           await this.pauseRun(held);
           this.commit(held, news(held.row, { type: "paused", reason }));
         }).catch(() => failed.push(held.row.id)),

@@ -7,6 +7,7 @@ import type { StopReason } from "../../sdk/contract/sandbox.ts";
 import type { Journal, JournalRow } from "../store/journal.ts";
 import { agentTimer, configureAgent } from "./agent-client.ts";
 import { MachineBook } from "./book.ts";
+import { Boots } from "./boot.ts";
 import type { Captures } from "./captures.ts";
 import type { Differences } from "./differences.ts";
 import type { Driver, Woken } from "./driver.ts";
@@ -48,6 +49,7 @@ export abstract class MachineRuns extends MachineBook {
   protected readonly room: Room | null;
   protected readonly saved: SavedStates | null;
   protected readonly captures: Captures | null;
+  protected readonly boots: Boots;
   protected readonly differences: Differences | null;
   protected readonly wayOut: WayOut;
   readonly #volumes: MachineVolumes | null;
@@ -75,6 +77,11 @@ export abstract class MachineRuns extends MachineBook {
     this.room = room;
     this.saved = saved;
     this.captures = captures;
+    this.boots = new Boots({
+      driver,
+      commit: (held, change) => this.commit(held, change),
+      news: () => this.emit("news"),
+    });
     this.differences = differences;
     this.#volumes = volumes;
     this.wayOut = new WayOut(driver, wayOut);
@@ -109,6 +116,8 @@ export abstract class MachineRuns extends MachineBook {
       if (actual.running) {
         this.commit(held, { state: "running" });
         held.idle.start();
+        this.boots.resume(held);
+        void this.boots.thaw(held).catch(() => undefined);
         this.wayOut.running(held);
       } else if (actual.memory === "none") {
         this.noteEnded(held, "vm_crashed");
@@ -201,6 +210,7 @@ export abstract class MachineRuns extends MachineBook {
   }
 
   protected async afterFailedWake(held: Held): Promise<void> {
+    await this.boots.over(held);
     this.wayOut.over(held);
     const { id } = held.row;
     // It may run and yet not take its settings: then its RAM is worth keeping, and nothing may run on unseen.
@@ -264,6 +274,7 @@ export abstract class MachineRuns extends MachineBook {
   /** Data connections of a run end with it, and the guest should see their end before it sleeps. */
   protected async cut(held: Held): Promise<void> {
     held.idle.stop();
+    await this.boots.over(held);
     const hadTunnel = this.wayOut.cut(held);
     if (held.connections.size === 0 && !hadTunnel) return;
     for (const cut of [...held.connections]) cut();

@@ -1,6 +1,7 @@
 /** What this host believes of its machines; survives the host agent. Holds no secret: environments stay in memory. */
 import type { DatabaseSync } from "node:sqlite";
 import { z } from "zod";
+import { tellKinds } from "../../sdk/contract/boot.ts";
 import { GuestTimer } from "../../sdk/contract/guest-timer.ts";
 import { MachineEvent, MachineState, Shape } from "../../sdk/contract/host.ts";
 import { StopReason } from "../../sdk/contract/sandbox.ts";
@@ -20,6 +21,14 @@ export const JournalRow = z.object({
   savedGeneration: z.int().nullable().default(null),
   /** When a program in it must run next, as its guest said before it slept last. */
   timer: GuestTimer.nullable().default(null),
+  /**
+   * What its guest agent is to do at its start; null: nothing. `isOpen`: requests need not wait for that any more, for
+   * as long as its RAM lives.
+   */
+  boot: z
+    .object({ generation: z.int(), kind: z.enum(tellKinds), isTold: z.boolean(), isOpen: z.boolean() })
+    .nullable()
+    .default(null),
   /** How the last run began. */
   memoryRestored: z.boolean(),
   endReason: StopReason.nullable(),

@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Frozen, GuestBoot, ServiceLogs, type Service, type TellServices } from "../../sdk/contract/boot.ts";
 import { isAlive, startAgent, type Agent } from "./agent.ts";
 
@@ -38,6 +38,8 @@ const lines = async (name: string) => (await text(name)).split("\n").filter((lin
 /** Says that it runs, and waits. */
 const waits = (name: string): Service => ({ name, command: `echo $$ >> ${place(name)}; exec sleep 600` });
 const polled = { timeout: 15_000, interval: 50 };
+// Agents and programs start in each, and the machine may be busy.
+vi.setConfig({ testTimeout: 60_000 });
 /** As PID 1 does: the agent is gone, and another one comes. */
 async function restartAgent(): Promise<void> {
   process.kill(agent.pid, "SIGKILL");

@@ -45,6 +45,7 @@ class Bench {
       lastActiveAt: 0,
       lastActionMs: null,
       pendingEvent: null,
+      boot: null,
     });
   }
 

@@ -71,6 +71,7 @@ export class FakeDriver implements Driver {
 
   async boot(id: string, identity: Identity): Promise<void> {
     await this.#kill(id);
+    await rm(this.#run(id), { recursive: true, force: true });
     await this.#start(id);
     await this.wake(id, identity);
   }
