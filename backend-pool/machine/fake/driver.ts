@@ -165,12 +165,12 @@ export class FakeDriver implements Driver {
     return { host: "127.0.0.1", port: guestPort === AGENT_PORT ? this.#get(id).port : guestPort };
   }
 
-  listening(_id: string, guestPort: number): Promise<Listening> {
   /** As it is told by its guest agent. */
   ways(id: string): FakeWays {
     return this.#get(id).ways;
   }
 
+  listening(_id: string, guestPort: number): Promise<Listening> {
     return new Promise((resolve) => {
       const socket = connect(guestPort, "127.0.0.1");
       socket.once("connect", () => {
@@ -221,6 +221,7 @@ export class FakeDriver implements Driver {
   async #start(id: string): Promise<Running> {
     const flags = ["--listen", "127.0.0.1:0", "--home", this.#disk(id), "--version-id", "fake"];
     flags.push("--state", this.#run(id), "--timers", join(this.#dir, id, "timers.json"));
+    flags.push("--proxy", "127.0.0.1:0", "--resolver", "127.0.0.1:0", "--names", join(this.#dir, id, "names"));
     const agent = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", agentProgram, ...flags], {
       env: { ...process.env, HOME: this.#disk(id) },
       stdio: ["ignore", "pipe", "inherit"],
