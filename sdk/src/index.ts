@@ -33,6 +33,8 @@ export type {
   SavedCheckpoint,
   SaveOptions,
 } from "./checkpoint.ts";
+export { Checkpoints } from "./checkpoints.ts";
+export type { GetCheckpointOptions, MirroredCheckpoint, PutCheckpointOptions } from "./checkpoints.ts";
 export { Schedules } from "./schedules.ts";
 export type { ScheduleChanges, ScheduleInput, ScheduleRunFilter } from "./schedules.ts";
 export { EventEndpoints } from "./event-endpoints.ts";
@@ -111,6 +113,7 @@ export type {
   DomainState,
   UpdateDomain,
 } from "../contract/domain.ts";
+export type { CheckpointInfo, CheckpointVersion, DeletedCheckpoint } from "../contract/checkpoint.ts";
 export type { ErrorBody, ErrorCode } from "../contract/errors.ts";
 export type {
   Context,

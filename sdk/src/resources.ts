@@ -1,4 +1,5 @@
 /** What one sandbox has, each with methods of its own. */
+import { Checkpoints } from "./checkpoints.ts";
 import { Domains } from "./domains.ts";
 import { Events } from "./events.ts";
 import { Files } from "./files.ts";
@@ -28,6 +29,8 @@ export abstract class Resources {
   readonly hooks: Hooks;
   /** What runs in it at its times, for which it is woken. */
   readonly schedules: Schedules;
+  /** What its programs saved, while it sleeps too. */
+  readonly checkpoints: Checkpoints;
   /** Host names of one's own. */
   readonly domains: Domains;
   /** WebSockets that are held while it sleeps. */
@@ -41,6 +44,7 @@ export abstract class Resources {
     this.links = new Links(remote);
     this.events = new Events(remote);
     this.hooks = new Hooks(remote);
+    this.checkpoints = new Checkpoints(remote);
     this.domains = new Domains(remote);
     this.schedules = new Schedules(remote);
     this.sockets = new Sockets(remote);

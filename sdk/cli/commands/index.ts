@@ -1,6 +1,7 @@
 /** All verbs, in the order of the help. */
 import type { Command } from "../command.ts";
 import { account } from "./account.ts";
+import { checkpoint } from "./checkpoint.ts";
 import { cost } from "./cost.ts";
 import { cp } from "./cp.ts";
 import { create } from "./create.ts";
@@ -68,6 +69,7 @@ export const commands: readonly Command[] = [
   volume,
   hook,
   schedule,
+  checkpoint,
   events,
   endpoint,
   fork,
