@@ -22,10 +22,12 @@ import { internal } from "./routes/internal.ts";
 import { keyRoute } from "./routes/keys.ts";
 import { linkRoute } from "./routes/links.ts";
 import { login } from "./routes/login.ts";
+import { networkRoute } from "./routes/network.ts";
 import { operatorRoute } from "./routes/operator.ts";
 import { previewRoute } from "./routes/previews.ts";
 import { sandboxRoute } from "./routes/sandboxes.ts";
 import { scheduleRoute } from "./routes/schedules.ts";
+import { sandboxSecretRoute, secretRoute } from "./routes/secrets.ts";
 import { socketRoute } from "./routes/sockets.ts";
 import { tlsCheck } from "./routes/tls-check.ts";
 import { volumeRoute } from "./routes/volumes.ts";
@@ -87,6 +89,12 @@ function run(context: Context): Promise<Response> {
       return scheduleRoute(context);
     case "events":
       return eventRoute(context);
+    case "network":
+      return networkRoute(context);
+    case "secrets":
+      return secretRoute(context);
+    case "sandboxSecrets":
+      return sandboxSecretRoute(context);
     case "domains":
       return domainRoute(context);
     case "state":

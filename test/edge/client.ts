@@ -7,6 +7,7 @@ import type { DiffStates, Heartbeat } from "../../sdk/contract/host.ts";
 import type { Sandbox } from "../../sdk/contract/sandbox.ts";
 import type { FakeState, Plan } from "../support/fake-host.ts";
 import type { Begun, CommandTurn } from "../support/fake-commands.ts";
+import type { ToldOutside } from "../support/fake-outside.ts";
 import type { Taken, Turn } from "../support/fake-program.ts";
 import type { SocketOrders, SocketSeen } from "../support/fake-sockets.ts";
 import { FIRST_EPOCH, hostKey } from "../../sdk/contract/host-secrets.ts";
@@ -175,6 +176,10 @@ export const fake = {
   /** What reached the program below `/in`. */
   async taken(label: string): Promise<Taken[]> {
     return (await fetch(`${hostUrl}/fake/taken?label=${label}`)).json<Taken[]>();
+  },
+  /** What its host was told of its variables and way out, in order. */
+  async outside(label: string): Promise<ToldOutside[]> {
+    return (await fetch(`${hostUrl}/fake/outside?label=${label}`)).json<ToldOutside[]>();
   },
   /** What the programs that speak WebSocket do from now on, or at once. */
   async orders(label: string, orders: SocketOrders): Promise<void> {

@@ -27,6 +27,7 @@ import { controlSecret, ticketSecret } from "../../sdk/contract/host-secrets.ts"
 import { labelOfId } from "../../sdk/contract/names.ts";
 import { signingKey, Ticket, verify, type SigningKey } from "../../sdk/contract/ticket.ts";
 import { FakeCommands, type CommandTurn } from "./fake-commands.ts";
+import { FakeOutside } from "./fake-outside.ts";
 import { FakeProgram, type Turn } from "./fake-program.ts";
 import { FakeSockets, type SocketOrders } from "./fake-sockets.ts";
 
@@ -65,6 +66,7 @@ export class FakeHost {
   readonly #secrets: Promise<ReadonlySet<string>>;
   readonly #keys: Promise<SigningKey[]>;
   readonly #sockets = new FakeSockets();
+  readonly #outside = new FakeOutside();
   readonly #machines = new Map<string, Held>();
   readonly #logs = new Map<string, string[]>();
   readonly #requests = new Map<string, number>();
@@ -179,6 +181,8 @@ export class FakeHost {
         if (req.method === "POST")
           this.#sockets.order(label, JSON.parse((await bytesOf(req)).toString()) as SocketOrders);
         return json(res, 200, this.#sockets.of(label));
+      case "/fake/outside":
+        return json(res, 200, this.#outside.of(label));
       case "/fake/taken":
         return json(res, 200, this.#program(label).taken);
       case "/fake/commands":
@@ -260,6 +264,7 @@ export class FakeHost {
       throw new RouseFailure(plan.fail.code, plan.fail.message);
     }
     const answer = this.#act(id, action, body);
+    this.#outside.take(label, id, action, body);
     if (plan?.drop === "after") return void req.socket.destroy();
     json(res, 200, answer);
   }

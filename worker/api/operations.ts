@@ -69,6 +69,8 @@ import { Usage, UsageQuery } from "../../sdk/contract/usage.ts";
 import { checkpoints } from "./checkpoint-operations.ts";
 import { copies } from "./copy-operations.ts";
 import { domains } from "./domain-operations.ts";
+import { network } from "./network-operations.ts";
+import { sandboxSecrets, secrets } from "./secret-operations.ts";
 import { events } from "./event-operations.ts";
 import { hooks } from "./hook-operations.ts";
 import { links } from "./link-operations.ts";
@@ -469,6 +471,9 @@ export const operations: readonly Operation[] = [
   ...stores.map((one) => ({ ...one, work: "stores" as const })),
   ...schedules.map((one) => ({ ...one, work: "schedules" as const })),
   ...domains.map((one) => ({ ...one, work: "domains" as const })),
+  ...network.map((one) => ({ ...one, work: "network" as const })),
+  ...sandboxSecrets.map((one) => ({ ...one, work: "sandboxSecrets" as const })),
+  ...secrets.map((one) => ({ ...one, work: "secrets" as const })),
   ...events.map((one) => ({ ...one, work: "events" as const })),
   ...links.map((one) => ({ ...one, work: "links" as const })),
   ...sockets.map((one) => ({ ...one, work: "sockets" as const })),

@@ -29,11 +29,16 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
     case "hooks":
     case "schedules":
     case "domains":
+    case "network":
+    case "sandboxSecrets":
     case "links":
     case "sockets":
     case "stores":
     case "volumes":
       return method === "GET" ? "read" : "use_sandboxes";
+    case "secrets":
+      // Of the whole account; who may use sandboxes gives those that are there to them.
+      return method === "GET" ? "read" : "administer";
     case "events":
       // Whoever makes an endpoint has what happens in the whole account sent away.
       return method === "GET" ? "read" : "administer";
@@ -54,6 +59,8 @@ const partial: ReadonlySet<Operation["work"]> = new Set([
   "hooks",
   "schedules",
   "domains",
+  "network",
+  "sandboxSecrets",
   "links",
   "sockets",
   "state",

@@ -5,13 +5,15 @@ import { accountObject } from "../../durable/account/api.ts";
 import { hostLeaseSeconds, reportHost } from "../../durable/hosts/board-facade.ts";
 import { snapshotsObject } from "../../durable/snapshots/api.ts";
 import { sandboxObject, type SandboxApi } from "../../durable/sandbox/api.ts";
+import { secretsObject } from "../../durable/secrets/api.ts";
 import { volumesObject } from "../../durable/volumes/api.ts";
 import { AccountName } from "../../sdk/contract/account.ts";
 import { ArchiveStep } from "../../sdk/contract/archive.ts";
+import { EgressReport, type EgressAnswer, type EgressReportTaken } from "../../sdk/contract/egress.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { parseOrFail } from "../../sdk/contract/errors.ts";
 import { Heartbeat, MachineEvent, type EventTaken, type HeartbeatTaken } from "../../sdk/contract/host.ts";
-import { AttachmentId, BackupId, labelOfId, SnapshotId } from "../../sdk/contract/names.ts";
+import { AttachmentId, BackupId, Generation, labelOfId, SnapshotId } from "../../sdk/contract/names.ts";
 import { UsageReports } from "../../sdk/contract/usage.ts";
 import { readJson } from "../api/input.ts";
 import type { RequestNote } from "../log.ts";
@@ -42,6 +44,21 @@ internal.post("/accounts/:account/machines/:id/events", async (c) => {
   const { value: event } = await readJson(MachineEvent, c.req.raw);
   const { fate } = okOrThrow(await object.machineEvent(id, event, c.get("hostId")));
   return c.json({ ok: true, fate } satisfies z.infer<typeof EventTaken>);
+});
+
+internal.get("/accounts/:account/machines/:id/egress", async (c) => {
+  const { id, object } = sandboxOf(c.env, c.req.param());
+  const generation = parseOrFail(Generation, Number(c.req.query("generation")), "generation");
+  const egress = await object.egressFor(id, generation, c.get("hostId"));
+  return c.json({ egress } satisfies z.infer<typeof EgressAnswer>);
+});
+
+internal.post("/accounts/:account/machines/:id/egress-report", async (c) => {
+  const { id, object } = sandboxOf(c.env, c.req.param());
+  const { value } = await readJson(EgressReport, c.req.raw);
+  const { uses } = okOrThrow(await object.egressReport(id, value, c.get("hostId")));
+  if (uses.length > 0) await secretsObject(c.env.SECRETS, c.req.param("account")).used(id, uses);
+  return c.json({ ok: true } satisfies z.infer<typeof EgressReportTaken>);
 });
 
 internal.post("/accounts/:account/machines/:id/archive", async (c) => {

@@ -20,6 +20,7 @@ import { idempotencyKey, readJson, readQuery } from "../api/input.ts";
 import { mustSee } from "../middleware/permission.ts";
 import { routeKey } from "../proxy/forward.ts";
 import { forgetRoute } from "../proxy/route-cache.ts";
+import { mustHaveSecrets } from "./secrets.ts";
 import { changeOf, okOrThrow, referenceOf, sandboxResponse, type Context } from "./context.ts";
 
 /** Longest wait of `waitFor` when the query says none, milliseconds. */
@@ -55,6 +56,7 @@ async function create(context: Context): Promise<Response> {
     const message = "Volumes are the whole account's: a key limited to a name prefix makes sandboxes without.";
     throw new RouseFailure("permission_denied", message, { details: { namePrefix: caller.namePrefix } });
   }
+  await mustHaveSecrets(env, caller, input.secrets);
   const { governed, keyId, retentionDays } = caller;
   const object = sandboxObject(env.SANDBOX, account, label);
   return sandboxResponse(await object.create(input, { governed, keyId, retentionDays }, terms));
@@ -121,8 +123,11 @@ async function change(context: Context): Promise<Response> {
     switch (verb) {
       case "delete":
         return Response.json(okOrThrow(await object.remove(DeleteQuery.parse(query).graceSeconds ?? 0, terms)).deleted);
-      case "update":
-        return sandboxResponse(await object.update(UpdateSandbox.parse(body), terms));
+      case "update": {
+        const input = UpdateSandbox.parse(body);
+        await mustHaveSecrets(env, caller, input.secrets);
+        return sandboxResponse(await object.update(input, terms));
+      }
       case "pause":
         return sandboxResponse(await object.pause(terms));
       case "wake":
