@@ -85,6 +85,14 @@ export function hostOf(text: string): Host | null {
   return /^(?:\d+|0x[0-9a-f]*)$/.test(labels.at(-1) ?? "") ? null : { kind: "name", name };
 }
 
+/** Names that mean something in a host's own network only, which is no business of its machines. */
+const LOCAL_ENDS = new Set(["localhost", "local", "internal", "intranet", "private", "corp", "home", "lan", "onion"]);
+
+export function isLocalName(name: string): boolean {
+  const labels = name.split(".");
+  return labels.length === 1 || LOCAL_ENDS.has(labels.at(-1) ?? "") || name.endsWith(".home.arpa");
+}
+
 function targetsOf(list: readonly string[]): Targets {
   const names = new Set<string>();
   const below = new Set<string>();

@@ -25,8 +25,13 @@ const MALFORMED: Sniffed = { kind: "malformed" };
 /** @param bytes everything that came so far */
 export function sniff(bytes: Buffer): Sniffed {
   if (bytes.length === 0) return MORE;
-  const found = bytes[0] === HANDSHAKE ? sniffTls(bytes) : sniffHttp(bytes);
+  const found = isGreeting(bytes) ? sniffTls(bytes) : sniffHttp(bytes);
   return found.kind === "more" && bytes.length > SNIFF_MAX ? MALFORMED : found;
+}
+
+/** Whether it begins as TLS does. */
+export function isGreeting(bytes: Buffer): boolean {
+  return bytes[0] === HANDSHAKE;
 }
 
 function sniffTls(bytes: Buffer): Sniffed {

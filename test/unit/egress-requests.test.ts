@@ -216,6 +216,16 @@ describe("the first bytes of a connection", () => {
   });
 });
 
+/** The kind of what reading throws. */
+function faultOf(bytes: Buffer): unknown {
+  try {
+    readQuery(bytes);
+    return null;
+  } catch (fault) {
+    return (fault as Error).constructor;
+  }
+}
+
 describe("messages of DNS", () => {
   it("ask for one name, and nothing else", () => {
     const query = writeQuery(7, "api.example.com", 1);
@@ -247,11 +257,7 @@ describe("messages of DNS", () => {
       const bytes = Buffer.from(round % 2 ? answer : query);
       for (let n = 0; n < 3; n++) bytes[Math.floor(random() * bytes.length)] = Math.floor(random() * 256);
       readMessage(bytes.subarray(0, Math.floor(random() * (bytes.length + 1))));
-      try {
-        readQuery(bytes);
-      } catch (fault) {
-        expect(fault).toBeInstanceOf(BadQuery);
-      }
+      expect([null, BadQuery]).toContain(faultOf(bytes));
     }
     const looped = Buffer.concat([answer.subarray(0, 12), Buffer.from([0xc0, 12, 0, 1, 0, 1])]);
     expect(readMessage(looped)).toBeNull();
