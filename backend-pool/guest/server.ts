@@ -174,7 +174,8 @@ function routesOf(agent: Agent): Record<string, Handler> {
     },
     // For the host, before it keeps this machine as the origin of others.
     "POST /warm-up": async (call) => {
-      const serve = (own: Processes) => agentServer({ ...agent, allowFrom: undefined, processes: own });
+      const serve = (own: Processes, tunnel: HostTunnel) =>
+        agentServer({ ...agent, allowFrom: undefined, processes: own, tunnel });
       await warmUp(serve, agent.home, agent.folder);
       await interpreter.warm();
       sendJson(call, {});

@@ -7,16 +7,23 @@ import { mkdirSync, rmSync } from "node:fs";
 import { request, type Server } from "node:http";
 import { join } from "node:path";
 import { Processes } from "./processes.ts";
+import { HostTunnel } from "./tunnel.ts";
+import { warmWayOut } from "./warm-way-out.ts";
 
 const ROUNDS = 8;
 const FILE_BYTES = 65_536;
 
-/** `serve`: an agent's server with those processes. `folder`: a place of the agent's own. */
-export async function warmUp(serve: (processes: Processes) => Server, home: string, folder: string): Promise<void> {
+/** `serve`: an agent's server with those processes and that way out. `folder`: a place of the agent's own. */
+export async function warmUp(
+  serve: (processes: Processes, tunnel: HostTunnel) => Server,
+  home: string,
+  folder: string,
+): Promise<void> {
   const place = join(folder, "warm-up");
   mkdirSync(place, { recursive: true, mode: 0o700 });
   const socketPath = join(place, "socket");
-  const server = serve(new Processes(home, place)).listen(socketPath);
+  const tunnel = new HostTunnel();
+  const server = serve(new Processes(home, place), tunnel).listen(socketPath);
   try {
     await once(server, "listening");
     const file = `path=${encodeURIComponent(join(place, "file"))}`;
@@ -29,6 +36,7 @@ export async function warmUp(serve: (processes: Processes) => Server, home: stri
       await ask(socketPath, "GET", "/processes");
       await ask(socketPath, "GET", "/timers");
     }
+    await warmWayOut(tunnel, socketPath, join(place, "proxy"), ROUNDS);
   } finally {
     server.close();
     server.closeAllConnections();
