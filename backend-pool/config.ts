@@ -38,6 +38,8 @@ const Environment = z.object({
   ROUSE_MEMORY_MIB: z.coerce.number().int().min(256).optional(),
   /** Clones kept ready for each shape. */
   ROUSE_SPARES: z.coerce.number().int().min(0).max(64).default(2),
+  /** Agents whose images this host makes and offers: ids of presets, or paths of presets of one's own, by commas. */
+  ROUSE_AGENTS: z.string().default(""),
   /** How often usage is told to the edge; a change of a machine's state is told sooner. */
   ROUSE_USAGE_SECONDS: seconds.default(60),
 });
@@ -60,6 +62,8 @@ export interface Config extends HostSecrets {
   readonly uploadBytesPerSecond: number;
   readonly spares: number;
   readonly memoryMiB: number | null;
+  /** Ids and paths of presets. */
+  readonly agents: readonly string[];
   readonly usageSeconds: number;
 }
 
@@ -94,6 +98,9 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     uploadBytesPerSecond: set.ROUSE_UPLOAD_MIB_PER_SECOND * 1_048_576,
     spares: set.ROUSE_SPARES,
     memoryMiB: set.ROUSE_MEMORY_MIB ?? null,
+    agents: set.ROUSE_AGENTS.split(",")
+      .map((one) => one.trim())
+      .filter((one) => one !== ""),
     usageSeconds: set.ROUSE_USAGE_SECONDS,
     ...secrets,
   };

@@ -3,6 +3,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { loadConfig, type Config } from "./config.ts";
 import { startHostAgent } from "./host-agent.ts";
+import { offerAgents } from "./images/agents/offer.ts";
 import { buildImage } from "./images/build.ts";
 import { defaultRecipe } from "./images/recipe.ts";
 import type { Driver } from "./machine/driver.ts";
@@ -36,6 +37,7 @@ export async function makeDriver(config: Config): Promise<Driver> {
     progress: lineProgress,
   });
   await driver.prepare(shapeOf({}));
+  await offerAgents(driver, image, config, log);
   return driver;
 }
 

@@ -1,4 +1,4 @@
-/** `npm start [-- --hosts N] [--edge miniflare|workerd]`: run the whole system on this machine, tell the story once, stay up. */
+/** `npm start [-- --hosts N] [--edge miniflare|workerd] [--agents openclaw,...]`: run the whole system on this machine, tell the story once, stay up. */
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { defaultHome } from "../config.ts";
@@ -6,7 +6,9 @@ import { publishKey } from "./home.ts";
 import { edgeKind, launch } from "./launcher.ts";
 import { tellStory } from "./story/tell.ts";
 
-const { values: flags } = parseArgs({ options: { hosts: { type: "string", default: "1" }, edge: { type: "string" } } });
+const { values: flags } = parseArgs({
+  options: { hosts: { type: "string", default: "1" }, edge: { type: "string" }, agents: { type: "string" } },
+});
 const hosts = Number(flags.hosts);
 if (!Number.isInteger(hosts) || hosts < 1 || hosts > 16) {
   console.error(`--hosts ${flags.hosts}: expected 1 to 16`);
@@ -22,6 +24,7 @@ const system = await launch({
   hostPort: edgePort + 1,
   hosts,
   supervise: true,
+  ...(flags.agents === undefined ? {} : { env: { ROUSE_AGENTS: flags.agents } }),
   edge: edgeKind(flags.edge ?? process.env["ROUSE_EDGE"]),
 });
 

@@ -14,7 +14,7 @@ import type { Actual, CaptureOrder, Driver, Endpoint, Identity, Listening, Sleep
 import type { Stats } from "../stats.ts";
 import { compatibilityOf, qemuArguments, SLOTS, type Accelerator } from "./command.ts";
 import { Copies } from "./copies.ts";
-import { DEVICE_STATE, DISK, Golden, RAM, vmPaths, type GoldenOptions } from "./golden.ts";
+import { DEVICE_STATE, DISK, Golden, RAM, vmPaths, type GoldenOptions, type Offer } from "./golden.ts";
 import { growPlugged, plugArguments, pluggedSlots, plugIn, plugOut, type Plug } from "./plugs.ts";
 import { MADE, readMade, writeMade, type Made } from "./made.ts";
 import { SleepFiles } from "./sleep-files.ts";
@@ -35,10 +35,8 @@ export class QemuDriver implements Driver {
   readonly accelerator: "kvm" | "tcg";
   readonly acceleratorReason: string;
   readonly qemuVersion: string;
-  readonly images: readonly string[];
   readonly compatibility: string;
   readonly sleepers: Sleepers;
-  readonly #image: Image;
   readonly #options: QemuOptions;
   readonly #chosen: Accelerator;
   readonly #golden: Golden;
@@ -52,13 +50,11 @@ export class QemuDriver implements Driver {
   readonly #endedListeners: ((id: string) => void)[] = [];
 
   constructor(image: Image, accelerator: Accelerator, qemuVersion: string, options: QemuOptions) {
-    this.#image = image;
     this.#options = options;
     this.#chosen = accelerator;
     this.accelerator = accelerator.kind;
     this.acceleratorReason = accelerator.reason;
     this.qemuVersion = qemuVersion;
-    this.images = [image.name];
     this.compatibility = compatibilityOf(accelerator, qemuVersion);
     this.#golden = new Golden(image, accelerator, this.compatibility, options);
     this.#volumes = new VolumeFiles((id) => this.#dir(id));
@@ -67,24 +63,28 @@ export class QemuDriver implements Driver {
     this.sleepers = { files, volumes: this.#volumes, golden: this.#golden };
   }
 
+  get images(): readonly string[] {
+    return this.#golden.images;
+  }
+
+  /** Machines can be made of that image as well. */
+  offer(offer: Offer): void {
+    this.#golden.offer(offer);
+  }
+
   async prepare(shape: Shape): Promise<void> {
     this.#golden.refill(await this.#golden.of(shape));
     await this.#golden.settled();
   }
 
   async create(id: string, shape: Shape): Promise<void> {
-    if (shape.image !== this.#image.name) {
-      throw new RouseFailure(
-        "invalid_image",
-        `There is no image "${shape.image}" on this host; it has: ${this.images.join(", ")}.`,
-      );
-    }
+    const image = this.#golden.imageOf(shape);
     const dir = this.#dir(id);
     if (await exists(join(dir, MADE))) return;
     await rm(dir, { recursive: true, force: true });
     await this.#golden.clone(shape, dir);
     // Written last: a folder without it is half made, and the next try makes it anew.
-    await writeMade(dir, { shape, image: this.#image, slots: SLOTS });
+    await writeMade(dir, { shape, image, slots: SLOTS });
   }
 
   async wake(id: string, identity: Identity): Promise<Woken> {
@@ -411,7 +411,7 @@ export class QemuDriver implements Driver {
 
   async #start(id: string, made: Made, incoming: boolean): Promise<Vm> {
     // A sleeping state loads with the kernel it was made with; a boot takes the newest initramfs, and so the newest agent.
-    const image = incoming || this.#image.key !== made.image.key ? made.image : this.#image;
+    const image = incoming ? made.image : this.#golden.newest(made.image);
     const files = {
       ...made.paths,
       ram: join(made.dir, RAM),

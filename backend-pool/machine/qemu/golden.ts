@@ -7,15 +7,18 @@ import { randomBytes } from "node:crypto";
 import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
+import { RouseFailure } from "../../../sdk/contract/errors.ts";
 import type { Shape } from "../../../sdk/contract/host.ts";
 import { removeLeftovers } from "../../images/leftovers.ts";
 import { contentKey } from "../../images/recipe.ts";
+import type { Readying } from "../../images/agents/image.ts";
 import type { Image } from "../../images/build.ts";
 import { exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import type { Progress } from "../../progress.ts";
 import { agentFacts, warmUpAgent } from "../agent-client.ts";
 import { qemuArguments, SLOTS, SLOTS_BEFORE, type Accelerator } from "./command.ts";
+import { makeReady } from "./readying.ts";
 import { Vm, type VmPaths } from "./vm.ts";
 
 export const RAM = "ram";
@@ -44,6 +47,12 @@ const BOOT_LIMIT_MS = 600_000;
 
 const REFILL_AFTER_MS = 1500;
 
+/** An image that machines are made of, and what has to run in it before they are. */
+export interface Offer {
+  readonly image: Image;
+  readonly readying?: Readying;
+}
+
 export interface GoldenOptions {
   /** Holds images and golden states; machines refer to both for as long as they exist. */
   readonly imagesDir: string;
@@ -54,7 +63,7 @@ export interface GoldenOptions {
 
 export class Golden {
   readonly #options: GoldenOptions;
-  readonly #image: Image;
+  readonly #offers = new Map<string, Offer>();
   readonly #accelerator: Accelerator;
   readonly #compatibility: string;
   readonly #making = new Map<string, Promise<string>>();
@@ -65,9 +74,29 @@ export class Golden {
   /** @param compatibility only processes that say the same load what is made here */
   constructor(image: Image, accelerator: Accelerator, compatibility: string, options: GoldenOptions) {
     this.#compatibility = compatibility;
-    this.#image = image;
+    this.offer({ image });
     this.#accelerator = accelerator;
     this.#options = options;
+  }
+
+  get images(): readonly string[] {
+    return [...this.#offers.keys()];
+  }
+
+  /** From now on machines can be made of that image. */
+  offer(offer: Offer): void {
+    this.#offers.set(offer.image.name, offer);
+  }
+
+  /** @throws RouseFailure `invalid_image` */
+  imageOf(shape: Shape): Image {
+    return this.#offerOf(shape).image;
+  }
+
+  /** The same image with the newest initramfs, where this host still has it. */
+  newest(image: Image): Image {
+    const now = this.#offers.get(image.name)?.image;
+    return now?.key === image.key ? now : image;
   }
 
   /** Folder of the golden state of a shape; made now if it is not there. Concurrent callers share one boot. */
@@ -77,7 +106,9 @@ export class Golden {
     if (await exists(join(dir, DEVICE_STATE))) return dir;
     const running = this.#making.get(dir);
     if (running) return running;
-    const what = `booting the shape ${shape.vcpu} vCPU, ${shape.memoryMiB} MiB once (${this.#accelerator.kind}, about a minute in emulation)`;
+    const { readying } = this.#offerOf(shape);
+    const time = readying ? "and its services; minutes in emulation" : "about a minute in emulation";
+    const what = `booting the shape ${shape.vcpu} vCPU, ${shape.memoryMiB} MiB of "${shape.image}" once (${this.#accelerator.kind}, ${time})`;
     const making = this.#options.progress
       .step(what, () => this.#make(dir, shape))
       .finally(() => this.#making.delete(dir));
@@ -149,9 +180,18 @@ export class Golden {
     await this.settled();
   }
 
+  #offerOf(shape: Shape): Offer {
+    const offer = this.#offers.get(shape.image);
+    if (offer) return offer;
+    throw new RouseFailure(
+      "invalid_image",
+      `There is no image "${shape.image}" on this host; it has: ${this.images.join(", ")}.`,
+    );
+  }
+
   #key(shape: Shape): string {
     // A state loads only where all of this is the same.
-    return contentKey(this.#image.bootKey, shape, this.#compatibility, "arguments 3");
+    return contentKey(this.imageOf(shape).bootKey, shape, this.#compatibility, "arguments 3");
   }
 
   #spareDir(golden: string): string {
@@ -190,18 +230,19 @@ export class Golden {
     const part = `${dir}.part-${process.pid}`;
     await rm(part, { recursive: true, force: true });
     await mkdir(part, { recursive: true, mode: 0o700 });
-    const base = ["-b", this.#image.disk, "-F", "raw"];
+    const { image, readying } = this.#offerOf(shape);
+    const base = ["-b", image.disk, "-F", "raw"];
     await run("qemu-img", ["create", "-q", "-f", "qcow2", ...base, join(part, DISK), `${shape.diskMiB}M`]);
     const paths = vmPaths(
       this.#options.runDir,
-      `golden-${process.pid}-${shape.vcpu}-${shape.memoryMiB}-${shape.diskMiB}`,
+      `golden-${process.pid}-${shape.image}-${shape.vcpu}-${shape.memoryMiB}-${shape.diskMiB}`,
     );
     const files = {
       ...paths,
       ram: join(part, RAM),
       disk: join(part, DISK),
-      kernel: this.#image.kernel,
-      initrd: this.#image.initrd,
+      kernel: image.kernel,
+      initrd: image.initrd,
     };
     const vm = await Vm.start(qemuArguments(shape, this.#accelerator, files, false), paths);
     try {
@@ -213,9 +254,10 @@ export class Golden {
         await new Promise((resolve) => setTimeout(resolve, 250));
       }
       await warmUpAgent(agent, BOOT_LIMIT_MS);
+      if (readying) await makeReady(agent, readying);
       for (let i = 0; i < 3; i++) await vm.wire.cpuTicks();
       await vm.wire.sync(60_000);
-      const facts = { id: randomBytes(16).toString("hex"), shape, image: this.#image, slots: SLOTS };
+      const facts = { id: randomBytes(16).toString("hex"), shape, image, slots: SLOTS };
       await writeFile(join(part, FACTS), JSON.stringify(facts), { mode: 0o600 });
       await vm.save(join(part, DEVICE_STATE));
       await vm.quit();

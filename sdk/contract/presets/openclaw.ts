@@ -1,0 +1,162 @@
+/** OpenClaw: a personal agent's gateway, on one port. */
+import { AGENT_FOLDER, PRESET_FOLDER, type AgentPreset } from "../agent-preset.ts";
+
+const STATE = "/workspace/.openclaw";
+const CONFIG = `${STATE}/openclaw.json`;
+const GATEWAY_TOKEN = `${AGENT_FOLDER}/gateway-token`;
+const HOOK_TOKEN = `${AGENT_FOLDER}/hook-token`;
+const PORT = 18_789;
+
+/** Tokens of the image's state: whoever has the image knows them, so no sandbox keeps them. */
+const IMAGE_TOKEN = "image-".padEnd(48, "0");
+const IMAGE_HOOK_TOKEN = "image-hook-".padEnd(48, "0");
+
+const config = {
+  gateway: { mode: "local", port: PORT, bind: "loopback", auth: { mode: "token", token: IMAGE_TOKEN } },
+  hooks: { enabled: true, token: IMAGE_HOOK_TOKEN, path: "/hooks", allowedAgentIds: ["main"] },
+  plugins: { entries: { "admin-http-rpc": { enabled: true } } },
+  agents: { defaults: { model: { primary: "anthropic/claude-sonnet-4-6" } } },
+  update: { checkOnStart: false },
+  telemetry: { enabled: false },
+};
+
+/*
+ * The scripts are ES modules that run in the machine.
+ */
+
+/**
+ * Gives the sandbox tokens of its own. The gateway takes up new ones from its file while it runs; nothing is let in
+ * before it knows the new one and refuses the image's.
+ */
+const identity = `
+const { randomBytes } = process.getBuiltinModule("node:crypto");
+const { mkdirSync, readFileSync, renameSync, writeFileSync } = process.getBuiltinModule("node:fs");
+const own = (path) => {
+  try { return readFileSync(path, "utf8"); } catch {}
+  const token = randomBytes(32).toString("hex");
+  writeFileSync(path, token, { mode: 0o600 });
+  return token;
+};
+mkdirSync("${AGENT_FOLDER}", { recursive: true, mode: 0o700 });
+const token = own("${GATEWAY_TOKEN}");
+const hookToken = own("${HOOK_TOKEN}");
+const before = readFileSync("${CONFIG}", "utf8");
+const config = JSON.parse(before);
+config.gateway.auth = { ...config.gateway.auth, mode: "token", token };
+config.hooks = { ...config.hooks, token: hookToken };
+const model = process.env.ROUSE_AGENT_MODEL;
+if (model) config.agents = { ...config.agents, defaults: { ...config.agents?.defaults, model: { primary: model } } };
+const after = JSON.stringify(config, null, 2);
+if (JSON.stringify(JSON.parse(before)) !== JSON.stringify(config)) {
+  writeFileSync("${CONFIG}.new", after, { mode: 0o600 });
+  renameSync("${CONFIG}.new", "${CONFIG}");
+}
+const ask = async (bearer) => {
+  const options = { method: "POST", headers: { authorization: "Bearer " + bearer, "content-type": "application/json" },
+    body: JSON.stringify({ method: "health" }), signal: AbortSignal.timeout(20000) };
+  try { return (await fetch("http://127.0.0.1:${PORT}/api/v1/admin/rpc", options)).status; }
+  catch (fault) { return fault.cause?.code === "ECONNREFUSED" ? 0 : -1; }
+};
+const end = Date.now() + 540000;
+for (;;) {
+  const now = await ask(token);
+  if (now === 0) break; // It is not running: it starts with the new ones.
+  if (now === 200 && (await ask("${IMAGE_TOKEN}")) === 401) break;
+  if (Date.now() > end) throw new Error("the gateway did not take up its token: it answers " + now);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+}
+`;
+
+/** \`prepare\` exits 1 while the gateway is at work, and 0 where it is not running or does not say. */
+const suspend = `
+const { readFileSync, rmSync, writeFileSync } = process.getBuiltinModule("node:fs");
+const file = "${AGENT_FOLDER}/suspension";
+const rpc = async (method, params) => {
+  const token = readFileSync("${GATEWAY_TOKEN}", "utf8");
+  const answer = await fetch("http://127.0.0.1:${PORT}/api/v1/admin/rpc", {
+    method: "POST", headers: { authorization: "Bearer " + token, "content-type": "application/json" },
+    body: JSON.stringify({ method, params }), signal: AbortSignal.timeout(25000) });
+  return await answer.json();
+};
+try {
+  if (process.argv[2] === "prepare") {
+    const { payload } = await rpc("gateway.suspend.prepare", { requestId: "rouse-pause" });
+    if (payload?.status === "busy") {
+      console.error("at work: " + payload.blockers.map((one) => one.message ?? one.kind).join("; "));
+      process.exit(1);
+    }
+    if (payload?.suspensionId) writeFileSync(file, payload.suspensionId, { mode: 0o600 });
+  } else {
+    const suspensionId = readFileSync(file, "utf8");
+    const { ok, payload, error } = await rpc("gateway.suspend.resume", { suspensionId });
+    if (ok) rmSync(file, { force: true });
+    console.log(JSON.stringify(payload ?? error));
+  }
+} catch (fault) {
+  console.error(String(fault));
+}
+`;
+
+/** What the first start made that signs for this installation: the next start, or the next use, makes it anew. */
+const seal = `
+const { DatabaseSync } = process.getBuiltinModule("node:sqlite");
+const { rmSync } = process.getBuiltinModule("node:fs");
+const state = new DatabaseSync("${STATE}/state/openclaw.sqlite");
+for (const table of ["device_identities", "config_revision_keys"]) state.exec("delete from " + table);
+state.exec("pragma wal_checkpoint(truncate)");
+rmSync("${STATE}/config-journal-fingerprint.key", { force: true });
+`;
+
+const program = `${PRESET_FOLDER}/node_modules/openclaw/openclaw.mjs`;
+const script = (name: string) => `${PRESET_FOLDER}/openclaw-${name}.mjs`;
+
+export const openclaw: AgentPreset = {
+  id: "openclaw",
+  title: "OpenClaw",
+  version: "2026.9.6",
+  source: { registry: "npm", package: "openclaw", homepage: "https://docs.openclaw.ai/" },
+  recipe: {
+    npm: ["openclaw@2026.9.6"],
+    files: [
+      { path: CONFIG, content: JSON.stringify(config, null, 2), mode: "600", owner: "runtime" },
+      { path: script("identity"), content: identity },
+      { path: script("suspend"), content: suspend },
+      { path: script("seal"), content: seal },
+    ],
+    commands: [`ln -sfn ${program} /usr/local/bin/openclaw && chmod 755 ${program}`],
+    sizeMiB: 4096,
+    golden: "running",
+    seal: [`node --disable-warning=ExperimentalWarning ${script("seal")}`, "rm -rf /tmp/openclaw"],
+  },
+  start: ["node", program, "gateway", "--port", String(PORT), "--bind", "loopback"],
+  env: {
+    OPENCLAW_NO_RESPAWN: "1",
+    OPENCLAW_DISABLE_BONJOUR: "1",
+    OPENCLAW_EXEC_SHELL_SNAPSHOT: "0",
+  },
+  port: PORT,
+  health: { path: "/healthz" },
+  ready: { path: "/readyz", timeoutSeconds: 600 },
+  identity: { command: ["node", script("identity")], timeoutSeconds: 600 },
+  modelEnv: "ROUSE_AGENT_MODEL",
+  stop: { seconds: 30 },
+  freeze: { command: ["node", script("suspend"), "prepare"], timeoutSeconds: 30, required: true },
+  thaw: { command: ["node", script("suspend"), "resume"], timeoutSeconds: 30 },
+  state: { folders: [STATE], caches: [`${STATE}/cache`, `${STATE}/tmp`] },
+  providers: {
+    anthropic: { env: "ANTHROPIC_API_KEY", model: "anthropic/claude-sonnet-4-6" },
+    openai: { env: "OPENAI_API_KEY", model: "openai/gpt-5.2" },
+    gemini: { env: "GEMINI_API_KEY", model: "google/gemini-3-pro-preview" },
+    openrouter: { env: "OPENROUTER_API_KEY", model: "openrouter/auto" },
+  },
+  trigger: {
+    path: "/hooks/agent",
+    tokenFile: HOOK_TOKEN,
+    headers: { "idempotency-key": "{{id}}" },
+    body: { message: "{{message}}", name: "Rouse", agentId: "main", deliver: false, waitForCompletion: true },
+    timeoutSeconds: 300,
+  },
+  minMemoryMiB: 2048,
+  diskMiB: 8192,
+  proved: true,
+};

@@ -1,0 +1,49 @@
+/** Paperclip: orchestrates other agents. Its database is within, and its secrets are in memory once it runs. */
+import { PRESET_FOLDER, type AgentPreset } from "../agent-preset.ts";
+
+const STATE = "/workspace/.paperclip";
+const INSTANCE = `${STATE}/instances/default`;
+const PORT = 3100;
+const program = `${PRESET_FOLDER}/node_modules/paperclipai/dist/index.js`;
+const ENVIRONMENT = `${INSTANCE}/.env`;
+
+/** All that signs or encrypts: gone from the image's state, made for each sandbox before its first start. */
+const SECRETS = `rm -rf ${INSTANCE}/secrets ${ENVIRONMENT} ${INSTANCE}/data/backups/*`;
+
+export const paperclip: AgentPreset = {
+  id: "paperclip",
+  title: "Paperclip",
+  version: "2026.916.1",
+  source: { registry: "npm", package: "paperclipai", homepage: "https://github.com/paperclipai/paperclip" },
+  recipe: {
+    npm: ["paperclipai@2026.916.1"],
+    commands: [`ln -sfn ${program} /usr/local/bin/paperclipai && chmod 755 ${program}`],
+    sizeMiB: 5120,
+    // Its signing secrets are in its memory: in a state with it running, all sandboxes would have the same.
+    golden: "prepared",
+    seal: [SECRETS],
+  },
+  identity: {
+    command:
+      `umask 077; mkdir -p ${INSTANCE}; [ -s ${ENVIRONMENT} ] && exit 0; ` +
+      `printf 'PAPERCLIP_AGENT_JWT_SECRET=%s\\nBETTER_AUTH_SECRET=%s\\n' "$(openssl rand -hex 32)" "$(openssl rand -hex 32)" ` +
+      `> ${ENVIRONMENT}.new && mv ${ENVIRONMENT}.new ${ENVIRONMENT}`,
+  },
+  start: ["node", program, "onboard", "--yes", "--run"],
+  env: { PAPERCLIP_TELEMETRY_DISABLED: "1", PORT: String(PORT), HOST: "127.0.0.1" },
+  port: PORT,
+  health: { path: "/api/health" },
+  ready: { path: "/api/health", timeoutSeconds: 600 },
+  // Its Postgres goes on for some seconds: it is ended with everything else that the service started.
+  stop: { seconds: 30 },
+  state: { folders: [STATE], caches: [`${INSTANCE}/logs`, `${INSTANCE}/data/backups`] },
+  providers: {
+    anthropic: { env: "ANTHROPIC_API_KEY" },
+    openai: { env: "OPENAI_API_KEY" },
+    gemini: { env: "GEMINI_API_KEY" },
+  },
+  minMemoryMiB: 2048,
+  diskMiB: 8192,
+  proved: true,
+  note: "Takes no messages by trigger: make a hook to one of its own webhook paths.",
+};
