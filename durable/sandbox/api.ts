@@ -1,6 +1,7 @@
 /** What the edge may ask of a sandbox's object. Expected failures are answers: an error's class does not survive RPC. */
 import { refuse, type Result } from "../result.ts";
 import type { ArchivePermit, ArchiveStep, ArchiveStored } from "../../sdk/contract/archive.ts";
+import type { Resume } from "../../sdk/contract/boot.ts";
 import type { EgressReport, MachineEgress } from "../../sdk/contract/egress.ts";
 import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
 import type {
@@ -144,6 +145,8 @@ export interface SandboxApi {
   /** The sandbox when it reaches the state, ends, or the time is up. */
   /** What keeps it awake, who had it wake, and when it slept; what it cost is not the object's to say. */
   why(ask: Ask): Promise<Result<{ readonly why: Omit<Why, "chargedMicros"> & { readonly id: string } }>>;
+  /** How its newest run began, and whether there is something to go on with. */
+  resume(ask: Ask): Promise<Result<{ readonly resume: Resume }>>;
   /**
    * Its events after a number, the oldest first, also when it is deleted already.
    * @param waitMs for the next one where there is none yet

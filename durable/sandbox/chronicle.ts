@@ -1,9 +1,11 @@
 /** What a sandbox tells of itself: what keeps it awake, who had it wake, and its events. */
+import type { Resume } from "../../sdk/contract/boot.ts";
 import type { RouseEvent } from "../../sdk/contract/event.ts";
 import { labelOfId } from "../../sdk/contract/names.ts";
 import type { Why } from "../../sdk/contract/timeline.ts";
 import type { EventNote, Result } from "./api.ts";
 import { awakeBecause } from "./awake.ts";
+import { resume } from "./boot.ts";
 import type { Engine } from "./engine.ts";
 import { stateOf } from "./events.ts";
 import type { Draft } from "../events/draft.ts";
@@ -44,6 +46,15 @@ export class Chronicle {
       timeline: newest ? [newest, ...older] : [],
     };
     return { ok: true, why };
+  }
+
+  /** Whether there is something to go on with. */
+  async resume(env: Env, id: string | null): Promise<Result<{ resume: Resume }>> {
+    const found = this.#find(id);
+    if (!found.ok) return found;
+    const { record } = found;
+    const bootedAt = this.#engine.timeline.runOf(record.life.generation)?.at ?? null;
+    return { ok: true, resume: await resume(env, record, { report: this.#engine.boots.report(record.id), bootedAt }) };
   }
 
   async events(

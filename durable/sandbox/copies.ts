@@ -66,6 +66,7 @@ export class Copies {
       previous: last ? { manifest: last.manifest, key: await keyOf(archive, last) } : null,
       hostId: record.host?.id ?? null,
       network: record.network,
+      ...(record.boot ? { boot: record.boot } : {}),
       volumes: record.volumes.map(({ slot, path, mode: how }) => ({ slot, path, mode: how })),
     });
     if (!begun.ok || begun.snapshot.replayed) return begun;
@@ -89,7 +90,7 @@ export class Copies {
     const { state, generation } = record.life;
     if (state !== "running" && state !== "paused")
       return refuse("conflict", `Only a running or paused sandbox can be forked; it is ${state}.`, { state });
-    const { account, host, shape, env, network, secrets, labels, idlePauseSeconds, autoWake, access } = record;
+    const { account, host, shape, env, network, secrets, boot, labels, idlePauseSeconds, autoWake, access } = record;
     if (!host) return moved;
     if (record.volumes.length > 0) {
       const message = "A sandbox with volumes can't be forked: take a snapshot, and create sandboxes of it.";
@@ -123,7 +124,7 @@ export class Copies {
       const wanted = { idlePauseSeconds, autoWake, access, labels: { ...(input.labels ?? labels) } };
       return sandboxObject(this.#env.SANDBOX, account, label).create(
         { ...wanted, ...(name === undefined ? {} : { name }) },
-        { ...terms, fork: { of: record.id, env, network, secrets, shape, from } },
+        { ...terms, fork: { of: record.id, env, network, secrets, boot, shape, from } },
         { ...change, idempotencyKey: own },
       );
     };

@@ -10,6 +10,7 @@ import type { Draft } from "../events/draft.ts";
 import { EventLog } from "../events/log.ts";
 import { isSettled, type Dropped } from "./archive.ts";
 import { Archiving } from "./archiving.ts";
+import { BootLog } from "./boot.ts";
 import { Copies } from "./copies.ts";
 import { Differences } from "./differences.ts";
 import { Volumes } from "./volumes.ts";
@@ -54,6 +55,7 @@ export class Engine {
   readonly differences: Differences;
   readonly volumes: Volumes;
   readonly outside: Outside;
+  readonly boots: BootLog;
   readonly #ctx: DurableObjectState;
   readonly #env: Env;
   readonly #host: HostClient;
@@ -77,6 +79,7 @@ export class Engine {
     this.differences = new Differences(this.archiving, env, this.#host, () => this.record());
     this.volumes = new Volumes(this, env, this.#host);
     this.outside = new Outside(this, env, new EgressLog(ctx.storage));
+    this.boots = new BootLog(ctx.storage);
     this.#store = SandboxStore.existing(ctx.storage);
     this.timers = new Timers(ctx.storage);
     this.timeline = new Timeline(ctx.storage);
@@ -361,13 +364,15 @@ export class Engine {
     // Where secrets can't be asked, it is tried again.
     const outside = await this.outside.of(record).catch(() => null);
     if (!outside) return;
-    const body = { generation: record.life.generation, ...outside, idlePauseSeconds };
+    const { boot } = record;
+    const body = { generation: record.life.generation, ...outside, idlePauseSeconds, ...(boot ? { boot } : {}) };
     const answer = await this.#host.act(record.host, record.id, "configure", body);
     const now = this.record();
     if (!answer.ok || now?.id !== record.id) return;
     // Changed again meanwhile: the newer settings are still to be told.
-    const settings = [now.env, idleSeconds(now, Date.now()), now.egressVersion];
-    const isTold = JSON.stringify(settings) === JSON.stringify([record.env, idlePauseSeconds, record.egressVersion]);
+    const settings = [now.env, idleSeconds(now, Date.now()), now.egressVersion, now.boot];
+    const said = [record.env, idlePauseSeconds, record.egressVersion, boot];
+    const isTold = JSON.stringify(settings) === JSON.stringify(said);
     this.save({ ...now, configurePending: !isTold, egressEnforced: record.egressVersion });
   }
 

@@ -19,8 +19,12 @@ export function machineEvent(
   }
   if (event.type === "returned") return { ok: true, fate: fateOf(life, event.generation) };
   const taken = { ok: true, fate: "run" } as const;
+  if (event.type === "boot") {
+    const drafts = engine.boots.note(record, event.generation, event.report);
+    if (drafts.length > 0) engine.save(record, [], [], drafts);
+    return taken;
+  }
   if (event.generation !== life.generation) return taken;
-  if (event.type === "boot") return taken;
   if (event.type === "idle") {
     if (life.state !== "running" || idleSeconds(record, Date.now()) === 0) return taken;
     const outcome = engine.commit(id, { type: "pause", reason: "idle" });

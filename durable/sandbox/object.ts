@@ -1,6 +1,7 @@
 /** The object of one sandbox name: decides whether and where its machine runs. Bytes never pass through it. */
 import { DurableObject } from "cloudflare:workers";
 import type { ArchiveStep } from "../../sdk/contract/archive.ts";
+import type { Resume } from "../../sdk/contract/boot.ts";
 import type { EgressReport, MachineEgress } from "../../sdk/contract/egress.ts";
 import type { FrozenFate, MachineEvent } from "../../sdk/contract/host.ts";
 import type {
@@ -97,6 +98,10 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
 
   async why({ id }: Ask): Promise<Result<{ why: Omit<Why, "chargedMicros"> & { id: string } }>> {
     return this.#chronicle.why(id);
+  }
+
+  async resume({ id }: Ask): Promise<Result<{ resume: Resume }>> {
+    return this.#chronicle.resume(this.env, id);
   }
 
   async events({ id }: Ask, after: number, limit: number, waitMs: number): Promise<Result<{ events: RouseEvent[] }>> {

@@ -1,4 +1,5 @@
 /** What a sandbox's object remembers of it, and how the API shows it. Pure. */
+import type { MachineBoot } from "../../sdk/contract/boot.ts";
 import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { Shape } from "../../sdk/contract/host.ts";
 import type { NetworkRules } from "../../sdk/contract/network.ts";
@@ -21,6 +22,7 @@ import { archiveFrom, durabilityOf, newArchive, type Archive } from "./archive.t
 import type { HeldVolume } from "./held-volume.ts";
 import type { SocketRule } from "../../sdk/contract/socket.ts";
 import type { WakeRule } from "../../sdk/contract/wake-rule.ts";
+import { bootOf, bootWith, shownBoot } from "./boot-settings.ts";
 import { awakeAt } from "./guest-timer.ts";
 import { activeHolds, type Holds } from "./holds.ts";
 import { newLease } from "./lease.ts";
@@ -85,6 +87,8 @@ export interface SandboxRecord {
   /** Raised by each change of rules or secrets; and the newest that a host said it goes by. */
   readonly egressVersion: number;
   readonly egressEnforced: number | null;
+  /** What its machine starts with; null: it never had anything. */
+  readonly boot: MachineBoot | null;
   /** Settings that the running machine's host was not told yet. */
   readonly configurePending: boolean;
   readonly life: Life;
@@ -97,6 +101,7 @@ export interface Fork {
   readonly env: Readonly<Record<string, string>>;
   readonly network: NetworkRules;
   readonly secrets: readonly string[];
+  readonly boot: MachineBoot | null;
   readonly shape: Shape;
   readonly from: { readonly host: HostAddress; readonly capture: string; readonly vault: string } | Origin;
 }
@@ -157,6 +162,7 @@ export function newRecord(
     ownSecrets: false,
     egressVersion: 1,
     egressEnforced: null,
+    boot: bootOf(input),
     configurePending: false,
     life: newLife(
       terms.retentionDays,
@@ -186,8 +192,8 @@ export function begunFrom(
   const life = { ...record.life, savedGeneration: 0 };
   if (fork) {
     const { from } = fork;
-    const { env, shape, network: rules, secrets } = fork;
-    const copied = { ...record, env, shape, network: rules, secrets };
+    const { env, shape, network: rules, secrets, boot } = fork;
+    const copied = { ...record, env, shape, network: rules, secrets, boot };
     if ("manifest" in from) return { ...copied, archive: archiveFrom(from, now), life };
     const { host, capture, vault } = from;
     return { ...copied, host, capture, archive: { ...newArchive(), vault } };
@@ -198,7 +204,9 @@ export function begunFrom(
   const shape = origin.mode === "memory" ? origin.shape : { ...record.shape, ...disk };
   // What was closed stays so, unless somebody says otherwise.
   const rules = network === undefined && origin.network ? { network: origin.network } : {};
-  return { ...record, shape, ...rules, archive: archiveFrom(origin, now), life };
+  // The same machine starts with the same, unless somebody says otherwise.
+  const boot = record.boot ?? origin.boot ?? null;
+  return { ...record, shape, ...rules, boot, archive: archiveFrom(origin, now), life };
 }
 
 /** The record with other settings, or what is wrong with them. */
@@ -214,7 +222,10 @@ export function updated(record: SandboxRecord, input: UpdateSandbox): SandboxRec
     const message = `The variables are not valid: ${issues.map((issue) => issue.message).join("; ")}`;
     return { code: "invalid_request", message, details: { issues } };
   }
-  const told = input.env !== undefined || input.idlePauseSeconds !== undefined || input.secrets !== undefined;
+  const boot = bootWith(record.boot, input);
+  if (boot && "code" in boot) return boot;
+  const toldBoot = boot !== record.boot;
+  const told = input.env !== undefined || input.idlePauseSeconds !== undefined || input.secrets !== undefined || toldBoot;
   const egressVersion = record.egressVersion + (input.secrets === undefined ? 0 : 1);
   const closing = input.access === "private" && record.access === "public";
   return {
@@ -233,6 +244,7 @@ export function updated(record: SandboxRecord, input: UpdateSandbox): SandboxRec
     localhostPorts: input.localhostPorts ?? record.localhostPorts,
     secrets: input.secrets ?? record.secrets,
     egressVersion,
+    boot,
     maxTotalCostMicros: input.maxTotalCostMicros === undefined ? record.maxTotalCostMicros : input.maxTotalCostMicros,
     configurePending: record.configurePending || (told && isLive(record.life.state)),
   };
@@ -286,6 +298,7 @@ export function toSandbox(record: SandboxRecord, urls: UrlParts): Sandbox {
     localhostPorts: [...record.localhostPorts],
     network: record.network,
     secrets: [...record.secrets],
+    ...shownBoot(record.boot),
     access: record.access,
     url: namedUrl(urls, record, defaults.port),
     retentionDays: life.retentionDays,

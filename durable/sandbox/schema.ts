@@ -178,4 +178,16 @@ export const migrations: readonly Migration[] = [
       ) STRICT, WITHOUT ROWID;
     `,
   },
+  {
+    id: "0010-boot",
+    // What the host of a run told last of its start.
+    sql: `
+      CREATE TABLE boot_report (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        sandbox_id TEXT NOT NULL,
+        generation INTEGER NOT NULL,
+        body TEXT NOT NULL
+      ) STRICT;
+    `,
+  },
 ];

@@ -58,6 +58,7 @@ function call(
     ...(saved ? { saved } : {}),
     ...(volumes.length > 0 ? { volumes: [...volumes] } : {}),
     ...(outside ? { egress: outside.egress } : {}),
+    ...(record.boot ? { boot: record.boot } : {}),
   };
   const run = { generation, env, idlePauseSeconds, session, ...begun } satisfies RunMachine;
   const { account, shape, label: hostname } = record;

@@ -101,9 +101,9 @@ export class SandboxStore {
     this.#sql.exec("DELETE FROM previews WHERE port = ?", port);
   }
 
-  /** What people without a key were given, and what hosts told of the way out. */
+  /** What people without a key were given, and what hosts told of its runs. */
   removeTraces(): void {
-    for (const table of ["previews", "links", "link_uses", "egress_runs", "egress_refusals"])
+    for (const table of ["previews", "links", "link_uses", "egress_runs", "egress_refusals", "boot_report"])
       this.#sql.exec(`DELETE FROM ${table}`);
   }
 
@@ -167,7 +167,7 @@ function current(record: SandboxRecord): SandboxRecord {
     ...{ origin: null, archive: null, keepPauses: 0, fromStore: false, capture: null, volumes: [] },
     ...{ wakeRules: [], maxWakesPerHour: null, sockets: [], localhostPorts: [], holdsSockets: false },
     ...{ network: openNetwork, networkSetAt: null, secrets: [], ownSecrets: false },
-    ...{ egressVersion: 1, egressEnforced: null },
+    ...{ egressVersion: 1, egressEnforced: null, boot: null },
   };
   return { ...later, ...record, life: { ...life, ...record.life } };
 }

@@ -194,9 +194,9 @@ export class SnapshotsObject extends DurableObject<Env> implements SnapshotsApi 
       return refuse("snapshot_not_ready", `The snapshot is ${state}.`, { state, error: record.error });
     // Who uses it daily must not lose it.
     this.#save({ ...record, keptFrom: Date.now() });
-    const { mode, shape, vault, key, storedBytes, volumes = [], network } = record;
+    const { mode, shape, vault, key, storedBytes, volumes = [], network, boot } = record;
     const facts = { id, mode, shape, vault, manifest, key, compatibility, storedBytes, volumes };
-    return { ok: true, origin: { ...facts, ...(network ? { network } : {}) } };
+    return { ok: true, origin: { ...facts, ...(network ? { network } : {}), ...(boot ? { boot } : {}) } };
   }
 
   async endRetention(): Promise<void> {

@@ -1,6 +1,7 @@
 /** A snapshot as it is remembered, and as the API shows it. Pure. */
 import type { About, Draft } from "../events/draft.ts";
 import { iso, isoOrNull } from "../time.ts";
+import type { MachineBoot } from "../../sdk/contract/boot.ts";
 import type { Failure } from "../../sdk/contract/error-codes.ts";
 import type { Shape } from "../../sdk/contract/host.ts";
 import type { NetworkRules } from "../../sdk/contract/network.ts";
@@ -35,6 +36,8 @@ export interface SnapshotRecord {
   readonly volumes?: readonly SnapshotVolume[];
   /** Of its sandbox. Not known before the first version with rules. */
   readonly network?: NetworkRules;
+  /** What its sandbox starts with. */
+  readonly boot?: MachineBoot;
   readonly error: string | null;
   readonly createdAt: number;
   readonly readyAt: number | null;
@@ -62,6 +65,7 @@ export interface Origin {
   readonly volumes: readonly SnapshotVolume[];
   /** Rules of the sandbox that it was taken of. */
   readonly network?: NetworkRules;
+  readonly boot?: MachineBoot;
 }
 
 /** A copy that is not stored so long after it was taken never will be, milliseconds. */

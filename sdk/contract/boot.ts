@@ -271,10 +271,10 @@ export const Resume = z
     /** As last known. */
     services: z.array(ServiceStatus),
     /** The newest checkpoint that a program in it saved; null for none. */
-    checkpoint: z.record(z.string(), z.unknown()).nullable(),
+    checkpoint: z.object({ name: z.string(), version: z.int(), step: z.int().nullable(), savedAt: Time }).nullable(),
     /** Tasks of its queues; null where it has none. */
     queue: z.object({ waiting: z.int(), leased: z.int(), dead: z.int() }).nullable(),
-    /** There are tasks to do, or a checkpoint that is not the last word. */
+    /** There are tasks to do, or a checkpoint to go on from. */
     unfinished: z.boolean(),
   })
   .meta({ id: "Resume" });

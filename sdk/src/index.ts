@@ -86,6 +86,18 @@ export type { CommandEvent } from "./output.ts";
 export type { RequestOptions } from "./transport.ts";
 export { VERSION } from "./version.ts";
 
+export { Services } from "./services.ts";
+export type {
+  FreezeHook,
+  HookResult,
+  OnBoot,
+  OnWake,
+  Resume,
+  Service,
+  ServiceLogs,
+  ServiceStatus,
+  ThawHook,
+} from "../contract/boot.ts";
 export type { Awake, Cause, TimelineEntry, Why } from "../contract/timeline.ts";
 export type {
   Account,

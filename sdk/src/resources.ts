@@ -9,6 +9,7 @@ import { Links } from "./links.ts";
 import { Previews } from "./previews.ts";
 import { Processes } from "./process.ts";
 import { Schedules } from "./schedules.ts";
+import { Services } from "./services.ts";
 import { Sockets } from "./sockets.ts";
 import type { Remote } from "./remote.ts";
 
@@ -31,6 +32,8 @@ export abstract class Resources {
   readonly schedules: Schedules;
   /** What its programs saved, while it sleeps too. */
   readonly checkpoints: Checkpoints;
+  /** Programs that it starts with, and that are kept running. */
+  readonly services: Services;
   /** Host names of one's own. */
   readonly domains: Domains;
   /** WebSockets that are held while it sleeps. */
@@ -47,6 +50,7 @@ export abstract class Resources {
     this.checkpoints = new Checkpoints(remote);
     this.domains = new Domains(remote);
     this.schedules = new Schedules(remote);
+    this.services = new Services(remote);
     this.sockets = new Sockets(remote);
   }
 }

@@ -10,6 +10,8 @@ import type {
 } from "../contract/sandbox.ts";
 import { Diff as DiffSchema, History } from "../contract/snapshot.ts";
 import type { Diff, DiffQuery, HistoryPoint, Snapshot } from "../contract/snapshot.ts";
+import { Resume as ResumeSchema } from "../contract/boot.ts";
+import type { Resume } from "../contract/boot.ts";
 import { Why as WhySchema } from "../contract/timeline.ts";
 import type { Why } from "../contract/timeline.ts";
 import type { Attachment, VolumeMode, VolumeMount } from "../contract/volume.ts";
@@ -348,6 +350,17 @@ export class Sandbox extends Resources {
    */
   async why(options: RequestOptions = {}): Promise<Why> {
     return parseAnswer(WhySchema, await this.#remote.get(":why", options));
+  }
+
+  /**
+   * How its newest run began, what came of the commands and services that it starts with, and whether there is something
+   * to go on with: a checkpoint, or tasks. Never wakes it.
+   *
+   * @example
+   * const { memoryRestored, checkpoint, unfinished } = await sandbox.resume();
+   */
+  async resume(options: RequestOptions = {}): Promise<Resume> {
+    return parseAnswer(ResumeSchema, await this.#remote.get(":resume", options));
   }
 
   /**

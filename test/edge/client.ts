@@ -1,6 +1,7 @@
 /** How edge tests call the edge and steer the fake host. */
 import { env, exports } from "cloudflare:workers";
 import type { SavedState } from "../../sdk/contract/archive.ts";
+import type { MachineBoot } from "../../sdk/contract/boot.ts";
 import type { ErrorCode } from "../../sdk/contract/error-codes.ts";
 import type { GuestTimer } from "../../sdk/contract/guest-timer.ts";
 import type { DiffStates, Heartbeat } from "../../sdk/contract/host.ts";
@@ -202,6 +203,11 @@ export const fake = {
     await fetch(`${hostUrl}/fake/end?label=${label}`, { method: "POST", body: JSON.stringify(turn) });
   },
   unlist: (label: string) => steer("unlist", label),
+  /** What a machine was told to start with; null: nothing. */
+  async boot(id: string): Promise<MachineBoot | null | undefined> {
+    const response = await fetch(`${hostUrl}/fake/boot?label=${id.split("~")[0] ?? ""}`);
+    return (await response.json<Record<string, MachineBoot | null>>())[id];
+  },
   async settings(id: string): Promise<{ env: Record<string, string>; idlePauseSeconds: number } | undefined> {
     const label = id.split("~")[0] ?? "";
     const response = await fetch(`${hostUrl}/fake/env?label=${label}`);

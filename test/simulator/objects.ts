@@ -254,6 +254,7 @@ export class Objects {
       sockets: [],
       localhostPorts: [],
       holdsSockets: false,
+      boot: null,
       host: id === undefined ? null : { id, url: `https://${id}` },
       life,
     } as unknown as SandboxRecord;

@@ -7,6 +7,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import type { SavedState } from "../../sdk/contract/archive.ts";
+import type { MachineBoot } from "../../sdk/contract/boot.ts";
 import { errorBody, RouseFailure, statusOf, type ErrorCode } from "../../sdk/contract/error-codes.ts";
 import {
   CaptureMachine,
@@ -53,6 +54,8 @@ export interface FakeState {
 interface Held {
   machine: Machine;
   env: Record<string, string>;
+  /** What it was told to start with; null: nothing. */
+  boot: MachineBoot | null;
   idlePauseSeconds: number;
   used: boolean;
   counter: number;
@@ -195,6 +198,8 @@ export class FakeHost {
       case "/fake/unlist":
         this.#commandsOf(label).unlist();
         break;
+      case "/fake/boot":
+        return json(res, 200, Object.fromEntries(held.map((one) => [one.machine.id, one.boot])));
       case "/fake/env":
         return json(
           res,
@@ -302,7 +307,8 @@ export class FakeHost {
           held.counter = 0;
           this.#commands.get(labelOfId(id) ?? "")?.reboot();
         }
-        Object.assign(held, { env: run.env, idlePauseSeconds: run.idlePauseSeconds, used: false });
+        const { env, idlePauseSeconds, boot = null } = run;
+        Object.assign(held, { env, idlePauseSeconds, boot, used: false });
         held.machine = {
           ...machine,
           generation,
@@ -327,8 +333,8 @@ export class FakeHost {
         break;
       case "configure": {
         if (machine.state !== "running") throw conflict();
-        const { env, idlePauseSeconds } = RunMachine.parse(body);
-        Object.assign(held, { env, idlePauseSeconds });
+        const { env, idlePauseSeconds, boot = held.boot } = RunMachine.parse(body);
+        Object.assign(held, { env, idlePauseSeconds, boot });
         break;
       }
       default:
@@ -361,6 +367,7 @@ export class FakeHost {
     this.#machines.set(id, {
       machine,
       env: body.env,
+      boot: body.boot ?? null,
       idlePauseSeconds: body.idlePauseSeconds,
       used: false,
       counter: source?.counter ?? 0,

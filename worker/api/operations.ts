@@ -67,6 +67,7 @@ import {
 import { Why } from "../../sdk/contract/timeline.ts";
 import { Usage, UsageQuery } from "../../sdk/contract/usage.ts";
 import { checkpoints } from "./checkpoint-operations.ts";
+import { resumes, services } from "./boot-operations.ts";
 import { copies } from "./copy-operations.ts";
 import { domains } from "./domain-operations.ts";
 import { network } from "./network-operations.ts";
@@ -461,7 +462,7 @@ export const operations: readonly Operation[] = [
   ...account.map((one) => ({ ...one, work: "account" as const })),
   ...keys.map((one) => ({ ...one, work: "keys" as const })),
   ...operator.map((one) => ({ ...one, work: "operator" as const })),
-  ...sandboxes.map((one) => ({ ...one, work: "sandbox" as const })),
+  ...[...sandboxes, ...resumes].map((one) => ({ ...one, work: "sandbox" as const })),
   ...copies.map((one) => ({ ...one, work: "copies" as const })),
   ...previews.map((one) => ({ ...one, work: "preview" as const })),
   ...hooks.map((one) => ({ ...one, work: "hooks" as const })),
@@ -478,5 +479,5 @@ export const operations: readonly Operation[] = [
   ...links.map((one) => ({ ...one, work: "links" as const })),
   ...sockets.map((one) => ({ ...one, work: "sockets" as const })),
   ...volumes.map((one) => ({ ...one, work: "volumes" as const })),
-  ...guest.map((one) => ({ query: NoQuery, ...one, work: "guest" as const })),
+  ...[...guest, ...services].map((one) => ({ query: NoQuery, ...one, work: "guest" as const })),
 ];

@@ -29,8 +29,10 @@ const WAIT_MS = 60_000;
 export async function sandboxRoute(context: Context): Promise<Response> {
   const { method, path } = context.operation;
   if (path === "/v1/sandboxes") return method === "POST" ? create(context) : list(context);
-  if (method === "GET")
+  if (method === "GET") {
+    if (path.endsWith(":resume")) return resume(context);
     return path.endsWith(":why") ? why(context) : path.endsWith("/events") ? events(context) : read(context);
+  }
   return change(context);
 }
 
@@ -69,8 +71,9 @@ async function list({ env, caller, url }: Context): Promise<Response> {
     throw new RouseFailure("invalid_request", "The cursor is not one of ours.", {
       details: { issues: [{ path: "cursor", message: "not a cursor" }] },
     });
-  // Names of variables are for single reads.
-  return Response.json({ ...page, data: page.data.map((sandbox) => ({ ...sandbox, envNames: undefined })) });
+  // Names of variables, and what a sandbox starts with, are for single reads.
+  const left = { envNames: undefined, onBoot: undefined, onWake: undefined, services: undefined };
+  return Response.json({ ...page, data: page.data.map((sandbox) => ({ ...sandbox, ...left })) });
 }
 
 async function read({ env, caller, url, params, note }: Context): Promise<Response> {
@@ -96,6 +99,14 @@ async function why({ env, caller, operation, url, params, note }: Context): Prom
   const { id: known, ...facts } = okOrThrow(await sandboxObject(env.SANDBOX, caller.account, label).why({ id })).why;
   const chargedMicros = await accountObject(env.ACCOUNT, caller.account).chargedMicros(known);
   return Response.json({ ...facts, chargedMicros });
+}
+
+async function resume({ env, caller, operation, url, params, note }: Context): Promise<Response> {
+  const { label, id } = await referenceOf(params[0] ?? "");
+  note.sandbox = label;
+  if (operation.query) readQuery(operation.query, url.searchParams);
+  await mustSee(env, caller, label, id);
+  return Response.json(okOrThrow(await sandboxObject(env.SANDBOX, caller.account, label).resume({ id })).resume);
 }
 
 async function events({ env, caller, url, params, note }: Context): Promise<Response> {

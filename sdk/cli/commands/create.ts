@@ -5,6 +5,7 @@ import { UsageError } from "../args.ts";
 import type { Command, Context } from "../command.ts";
 import { logIn } from "../device-login.ts";
 import { microsOf } from "../money.ts";
+import { serviceOf } from "../service-option.ts";
 import { mountOf, mountsOf } from "../volumes.ts";
 
 /** Most that the contract takes, microdollars. */
@@ -63,6 +64,14 @@ export const create: Command = {
       multiple: true,
       help: "Port of a program that takes requests for localhost only, as development servers do",
     },
+    service: {
+      type: "string",
+      value: "N[:PORT]=CMD",
+      multiple: true,
+      help: "Program that it starts with and that is kept running; with PORT the first request waits until it listens",
+    },
+    "on-boot": { type: "string", value: "CMD", help: "Command that runs after each boot from disk, before services" },
+    "on-wake": { type: "string", value: "CMD", help: "Command that runs after each wake from RAM, beside requests" },
     public: { type: "boolean", help: "Let everybody reach its URL" },
     "no-auto-wake": { type: "boolean", help: "Requests do not wake it" },
     "max-total-cost": {
@@ -86,6 +95,8 @@ export const create: Command = {
         throw new UsageError("--localhost-port is a port", "Such as: --localhost-port 5173");
       return Number(port);
     });
+    const services = args.all("service").map(serviceOf);
+    const [onBoot, onWake] = [args.text("on-boot"), args.text("on-wake")];
     const mounts = args.all("volume").map(mountOf);
     if (mounts.length > 0 && args.text("snapshot") !== undefined)
       throw new UsageError("--volume or --snapshot, not both", "Attach it then: rouse volume attach V NAME /PATH");
@@ -105,6 +116,9 @@ export const create: Command = {
       snapshot: args.text("snapshot"),
       keepPauses: args.whole("keep-pauses", 0, limits.keepPausesMax),
       localhostPorts: localhostPorts.length > 0 ? localhostPorts : undefined,
+      services: services.length > 0 ? services : undefined,
+      onBoot: onBoot === undefined ? undefined : { command: onBoot },
+      onWake: onWake === undefined ? undefined : { command: onWake },
       access: args.flag("public") ? ("public" as const) : undefined,
       autoWake: args.flag("no-auto-wake") ? false : undefined,
       maxTotalCostMicros: microsOf("--max-total-cost", args.text("max-total-cost"), TOTAL_COST_MAX),

@@ -30,11 +30,13 @@ import { notices } from "./notices.ts";
 import { pause } from "./pause.ts";
 import { recover } from "./recover.ts";
 import { restart } from "./restart.ts";
+import { resume } from "./resume.ts";
 import { rm } from "./rm.ts";
 import { rollback } from "./rollback.ts";
 import { rules } from "./rules.ts";
 import { runCode } from "./run-code.ts";
 import { schedule } from "./schedule.ts";
+import { services } from "./services.ts";
 import { snapshot } from "./snapshot.ts";
 import { sockets } from "./sockets.ts";
 import { stop } from "./stop.ts";
@@ -77,6 +79,8 @@ export const commands: readonly Command[] = [
   diff,
   rollback,
   why,
+  resume,
+  services,
   rules,
   sockets,
   rm,
