@@ -23,6 +23,7 @@ import { keyRoute } from "./routes/keys.ts";
 import { linkRoute } from "./routes/links.ts";
 import { login } from "./routes/login.ts";
 import { networkRoute } from "./routes/network.ts";
+import { signedObject } from "./routes/objects.ts";
 import { operatorRoute } from "./routes/operator.ts";
 import { previewRoute } from "./routes/previews.ts";
 import { sandboxRoute } from "./routes/sandboxes.ts";
@@ -48,6 +49,7 @@ app.get("/v1/openapi.json", (c) => {
 });
 app.route("/internal", internal);
 app.route("/", login);
+app.all("/signed/objects/:token", (c) => signedObject(c.env, c.req.raw, c.env.note));
 app.all("/hooks/:token", (c) => takeHook(c.env, c.req.raw, c.req.param("token"), c.env.note));
 app.get("/v1/domains/tls-check", (c) => tlsCheck(c.env, new URL(c.req.url), c.env.note.id));
 app.all("/v1/*", (c) => serve(c.env, c.req.raw, c.env.note));

@@ -15,6 +15,10 @@ declare namespace Cloudflare {
     /** One object for each host name that is a domain of a sandbox, or is to be. */
     DOMAINS: DurableObjectNamespace<never>;
     CLAIMS: DurableObjectNamespace<never>;
+    /** What sandboxes keep outside of their machines: keys, queues, which objects. */
+    STATE: DurableObjectNamespace<never>;
+    /** The SQL of sandboxes, and nothing else. */
+    DATABASE: DurableObjectNamespace<never>;
     MEMORY: DurableObjectNamespace<never>;
     STORES: DurableObjectNamespace<never>;
     CHECKPOINTS: DurableObjectNamespace<never>;

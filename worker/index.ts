@@ -9,6 +9,7 @@ import { parseTarget } from "./proxy/target.ts";
 export { AccountObject } from "../durable/account/object.ts";
 export { CheckpointsObject } from "../durable/checkpoints/object.ts";
 export { ClaimsObject } from "../durable/claims/object.ts";
+export { DatabaseObject } from "../durable/state/database.ts";
 export { DomainObject } from "../durable/domains/object.ts";
 export { InboxObject } from "../durable/inbox/object.ts";
 export { LoginObject } from "../durable/login/object.ts";
@@ -21,6 +22,7 @@ export { SchedulesObject } from "../durable/schedules/object.ts";
 export { SecretsObject } from "../durable/secrets/object.ts";
 export { SandboxObject } from "../durable/sandbox/object.ts";
 export { StoresObject } from "../durable/stores/object.ts";
+export { StateObject } from "../durable/state/object.ts";
 export { VaultObject } from "../durable/vault/object.ts";
 export { VolumesObject } from "../durable/volumes/object.ts";
 

@@ -9,6 +9,7 @@ import { memoryOfSandbox } from "../memory/api.ts";
 import { schedulesObject } from "../schedules/api.ts";
 import { secretsObject } from "../secrets/api.ts";
 import { socketsObject } from "../sockets/api.ts";
+import { databaseObject, stateObject } from "../state/api.ts";
 import { vaultObject } from "../vault/api.ts";
 import { volumesObject } from "../volumes/api.ts";
 import { sandboxObject, type EventNote } from "./api.ts";
@@ -66,6 +67,12 @@ export interface CloseMemory {
   readonly sandboxId: string;
 }
 
+/** Its homes of state: the sandbox is deleted for good. */
+export interface CloseHomes {
+  readonly kind: "homes";
+  readonly sandboxId: string;
+}
+
 /** The account's domains: the sandbox is deleted for good. */
 export interface ReleaseDomains {
   readonly kind: "domains";
@@ -99,6 +106,7 @@ export type Errand =
   | CloseInbox
   | CloseSchedules
   | CloseMemory
+  | CloseHomes
   | ReleaseDomains
   | ForgetSecrets
   | Note;
@@ -111,6 +119,7 @@ const FIRST_TRY_MS: Record<Errand["kind"], number> = {
   schedules: 1000,
   memory: 1000,
   checkpoints: 1000,
+  homes: 1000,
   domains: 1000,
   secrets: 1000,
   sockets: 1000,
@@ -222,6 +231,12 @@ export class Errands {
         await memoryOfSandbox(this.#env.MEMORY, account, errand.sandboxId).purge();
         return true;
       }
+      case "homes": {
+        const { sandboxId } = errand;
+        await databaseObject(this.#env.DATABASE, account, sandboxId).purge();
+        await stateObject(this.#env.STATE, account, sandboxId).purge();
+        return true;
+      }
       case "domains": {
         await claimsObject(this.#env.CLAIMS, account).purge(errand.sandboxId);
         return true;
@@ -269,6 +284,8 @@ function keyOf(errand: Errand): string {
       return `${errand.kind} ${errand.sandboxId}`;
     case "memory":
       return `memory ${errand.sandboxId}`;
+    case "homes":
+      return `homes ${errand.sandboxId}`;
     case "domains":
       return `domains ${errand.sandboxId}`;
     case "secrets":

@@ -4,11 +4,18 @@ import { S3BlobStore, s3SettingsOf } from "./s3-blob-store.ts";
 
 export interface Announced {
   readonly bytes: number;
-  /** SHA-256 of the bytes, hex. */
-  readonly sha256: string;
+  /** SHA-256 of the bytes, hex; null: whoever sends them does not know it yet. */
+  readonly sha256: string | null;
+}
+
+/** A part of a blob. */
+export interface Range {
+  readonly offset: number;
+  readonly length: number;
 }
 
 export interface StoredBlob {
+  /** Of the body. */
   readonly bytes: number;
   readonly body: ReadableStream;
 }
@@ -17,7 +24,8 @@ export interface StoredBlob {
 export interface BlobStore {
   /** Whole or not at all. false: these are not the bytes that were announced, and nothing was stored. */
   put(key: string, body: ReadableStream, announced: Announced): Promise<boolean>;
-  get(key: string): Promise<StoredBlob | null>;
+  /** @param range within its bytes; all unless given */
+  get(key: string, range?: Range): Promise<StoredBlob | null>;
   /** Its size in bytes, or null. */
   head(key: string): Promise<number | null>;
   /** What is not there counts as deleted. At most `DELETE_MAX` keys. */
@@ -46,7 +54,7 @@ class R2BlobStore implements BlobStore {
 
   async put(key: string, body: ReadableStream, { sha256 }: Announced): Promise<boolean> {
     try {
-      await this.#bucket.put(key, body, { sha256 });
+      await this.#bucket.put(key, body, sha256 === null ? {} : { sha256 });
       return true;
     } catch (fault) {
       if (String(fault).includes(R2_BAD_DIGEST)) return false;
@@ -54,9 +62,9 @@ class R2BlobStore implements BlobStore {
     }
   }
 
-  async get(key: string): Promise<StoredBlob | null> {
-    const found = await this.#bucket.get(key);
-    return found && { bytes: found.size, body: found.body };
+  async get(key: string, range?: Range): Promise<StoredBlob | null> {
+    const found = await this.#bucket.get(key, range ? { range } : {});
+    return found && { bytes: range?.length ?? found.size, body: found.body };
   }
 
   async head(key: string): Promise<number | null> {

@@ -79,6 +79,7 @@ import { sockets } from "./socket-operations.ts";
 import type { Operation } from "./operation.ts";
 import { memory, sharedMemory, stores } from "./memory-operations.ts";
 import { schedules } from "./schedule-operations.ts";
+import { objects, queues, state } from "./state-operations.ts";
 import { volumes } from "./volume-operations.ts";
 
 const Empty = z.strictObject({});
@@ -478,6 +479,9 @@ export const operations: readonly Operation[] = [
   ...events.map((one) => ({ ...one, work: "events" as const })),
   ...links.map((one) => ({ ...one, work: "links" as const })),
   ...sockets.map((one) => ({ ...one, work: "sockets" as const })),
+  ...state.map((one) => ({ ...one, work: "state" as const })),
+  ...queues.map((one) => ({ ...one, work: "queues" as const })),
+  ...objects.map((one) => ({ ...one, work: "objects" as const })),
   ...volumes.map((one) => ({ ...one, work: "volumes" as const })),
   ...[...guest, ...services].map((one) => ({ query: NoQuery, ...one, work: "guest" as const })),
 ];

@@ -9,13 +9,19 @@ import { mustSee } from "../middleware/permission.ts";
 import { checkpointHome } from "./checkpoints.ts";
 import { okOrThrow, referenceOf, type Context } from "./context.ts";
 import { memoryRoute } from "./memory.ts";
+import { objectRoute } from "./objects.ts";
 import type { HomeContext } from "./place.ts";
+import { queueRoute } from "./queues.ts";
+import { stateRoute } from "./state.ts";
 import { storeRoute } from "./stores.ts";
 
 type Home = (context: HomeContext) => Promise<Response>;
 
 /** The handler of each kind of work that is a home's. */
 const homes: Partial<Record<Work, Home>> = {
+  state: stateRoute,
+  queues: queueRoute,
+  objects: objectRoute,
   memory: memoryRoute,
   sharedMemory: memoryRoute,
   stores: storeRoute,
@@ -23,6 +29,11 @@ const homes: Partial<Record<Work, Home>> = {
 
 /** What the machine is told of its homes, in a line each. */
 export const homeGuide: Readonly<Record<string, string>> = {
+  "/state": "How much is kept here, and how much may be.",
+  "/state/keys": "Keys with values: GET, PUT and DELETE /state/keys/<key>; If-Match for compare and set.",
+  "/state/sql": "A SQLite of its own: POST {\"statements\":[{\"sql\":\"...\",\"params\":[]}]}, one transaction.",
+  "/queues": "Tasks: POST /queues/<queue>/tasks, /queues/<queue>:take, :ack, :nack, :extend.",
+  "/objects": "Bytes under keys: GET, PUT and DELETE /objects/<key>; POST /objects:sign for a URL.",
   "/memory": "What is worth knowing later: add entries, and search them by words or by embedding.",
   "/memory/mcp": "The memory as an MCP server (Streamable HTTP).",
   "/stores": "Memory that other agents share with this machine: /stores/{name}/memory, and /stores/{name}/memory/mcp.",

@@ -1,4 +1,5 @@
 /** What the handlers of homes of state are given (`homes.ts`). */
+import type { Asker, Condition } from "../../durable/state/api.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import type { Operation } from "../api/operation.ts";
 import type { RequestNote } from "../log.ts";
@@ -34,3 +35,43 @@ export function placeOf({ place }: HomeContext): Place {
   if (!place) throw new RouseFailure("not_found", "There is no such sandbox.");
   return place;
 }
+
+/** As the keepers of state know who asks. */
+export function askerOf(context: HomeContext): Asker {
+  const { sandboxId, label, generation } = placeOf(context);
+  return { by: context.caller?.keyId ?? `sandbox:${label}`, sandboxId, generation };
+}
+
+/** Of `If-Match` and `If-None-Match: *`. @throws RouseFailure `invalid_request` */
+export function conditionOf(headers: Headers): Condition {
+  const match = headers.get("if-match");
+  const none = headers.get("if-none-match");
+  const text = match?.trim().replace(/^"(.*)"$/, "$1") ?? null;
+  const issues = [
+    ...(text !== null && !/^(?:\*|[0-9a-f]{1,64}(?:-\d{1,4})?)$/.test(text)
+      ? [{ path: "if-match", message: "one ETag as it was told, or *" }]
+      : []),
+    ...(none !== null && none.trim() !== "*" ? [{ path: "if-none-match", message: "only * for a write" }] : []),
+  ];
+  if (issues.length > 0)
+    throw new RouseFailure("invalid_request", "The condition is not one of ours.", { details: { issues } });
+  return { match: text, absent: none !== null };
+}
+
+/** What senders say of what they send; what forms say is what curl says of anything. */
+export function contentTypeOf(headers: Headers): string {
+  const given = headers.get("content-type")?.trim() ?? "";
+  const isNone = given === "" || given.startsWith("application/x-www-form-urlencoded");
+  return isNone ? "application/octet-stream" : given.slice(0, 255);
+}
+
+export function entityTag(version: string | number): string {
+  return `"${version}"`;
+}
+
+/** With what programs wrote: whatever it says that it is, no browser runs it as the API's. */
+export const guardHeaders = {
+  "content-security-policy": "sandbox; default-src 'none'",
+  "x-content-type-options": "nosniff",
+  "cache-control": "no-store",
+} as const;
