@@ -25,6 +25,7 @@ import { Remote, addressable, parseAnswer } from "./remote.ts";
 import { Sandbox, undelete } from "./sandbox.ts";
 import type { CreateInput, DeleteOptions } from "./sandbox.ts";
 import { Snapshots } from "./snapshots.ts";
+import { Stores } from "./stores.ts";
 import { Transport } from "./transport.ts";
 import type { RequestOptions } from "./transport.ts";
 import { Volumes } from "./volumes.ts";
@@ -102,6 +103,8 @@ export class Rouse {
   readonly volumes: Volumes;
   /** Where the account's events are sent to. */
   readonly eventEndpoints: EventEndpoints;
+  /** What the account's agents share. */
+  readonly stores: Stores;
   /** The account's API keys. */
   readonly keys: Keys;
   /** The account's people. */
@@ -123,6 +126,7 @@ export class Rouse {
     this.snapshots = new Snapshots(this.transport);
     this.volumes = new Volumes(this.transport);
     this.eventEndpoints = new EventEndpoints(this.transport);
+    this.stores = new Stores(this.transport);
     this.keys = new Keys(this.transport);
     this.members = new Members(this.transport);
     this.accounts = new Accounts(this.transport);

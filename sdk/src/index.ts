@@ -37,6 +37,9 @@ export { Checkpoints } from "./checkpoints.ts";
 export type { GetCheckpointOptions, MirroredCheckpoint, PutCheckpointOptions } from "./checkpoints.ts";
 export { Schedules } from "./schedules.ts";
 export type { ScheduleChanges, ScheduleInput, ScheduleRunFilter } from "./schedules.ts";
+export { Memory } from "./memory.ts";
+export type { MemoryListOptions, MemorySearchOptions } from "./memory.ts";
+export { Stores } from "./stores.ts";
 export { EventEndpoints } from "./event-endpoints.ts";
 export type { DeliveryFilter } from "./event-endpoints.ts";
 export { Events } from "./events.ts";
@@ -175,6 +178,19 @@ export type {
   ScheduleRunState,
   UpdateSchedule,
 } from "../contract/schedule.ts";
+export type {
+  ImportedMemory,
+  MemoryAuthor,
+  MemoryEntry,
+  MemoryFilter,
+  MemoryHit,
+  MemoryHits,
+  MemoryUsage,
+  NewMemory,
+  SearchMemory,
+  UpdateMemory,
+} from "../contract/memory.ts";
+export type { DeletedStore, Grant, PutStore, Store, StoreAccess, StoreKind } from "../contract/store.ts";
 export type { Host, NewHost } from "../contract/host.ts";
 export type { Usage, UsageGroup, UsageLine } from "../contract/usage.ts";
 export type {

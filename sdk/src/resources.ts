@@ -6,6 +6,7 @@ import { Files } from "./files.ts";
 import { Hooks } from "./hooks.ts";
 import { Interpreter } from "./interpreter.ts";
 import { Links } from "./links.ts";
+import { Memory } from "./memory.ts";
 import { Previews } from "./previews.ts";
 import { Processes } from "./process.ts";
 import { Schedules } from "./schedules.ts";
@@ -34,6 +35,8 @@ export abstract class Resources {
   readonly checkpoints: Checkpoints;
   /** Programs that it starts with, and that are kept running. */
   readonly services: Services;
+  /** What its agent remembers, while it sleeps too. */
+  readonly memory: Memory;
   /** Host names of one's own. */
   readonly domains: Domains;
   /** WebSockets that are held while it sleeps. */
@@ -48,6 +51,7 @@ export abstract class Resources {
     this.events = new Events(remote);
     this.hooks = new Hooks(remote);
     this.checkpoints = new Checkpoints(remote);
+    this.memory = new Memory(remote.transport, remote.path("/memory"));
     this.domains = new Domains(remote);
     this.schedules = new Schedules(remote);
     this.services = new Services(remote);

@@ -26,6 +26,7 @@ import { logout } from "./logout.ts";
 import { logs } from "./logs.ts";
 import { ls } from "./ls.ts";
 import { members } from "./members.ts";
+import { memory } from "./memory.ts";
 import { notices } from "./notices.ts";
 import { pause } from "./pause.ts";
 import { recover } from "./recover.ts";
@@ -40,6 +41,7 @@ import { services } from "./services.ts";
 import { snapshot } from "./snapshot.ts";
 import { sockets } from "./sockets.ts";
 import { stop } from "./stop.ts";
+import { store } from "./store.ts";
 import { undelete } from "./undelete.ts";
 import { url } from "./url.ts";
 import { usage } from "./usage.ts";
@@ -71,6 +73,8 @@ export const commands: readonly Command[] = [
   volume,
   hook,
   schedule,
+  memory,
+  store,
   checkpoint,
   events,
   endpoint,
