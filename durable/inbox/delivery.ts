@@ -204,7 +204,8 @@ export class Delivery {
       const most = wanted ? hookLimits.answerBytesMax : status === 502 || status === 503 ? ERROR_MAX : 0;
       const bytes = await readUpTo(response, most);
       const fault = status >= 500 && bytes ? hostFault(bytes) : null;
-      if (fault) return { outcome: failed(fault, settling && fault.code === "port_not_listening"), answer: null };
+      const starts = fault?.code === "port_not_listening" || fault?.code === "service_not_ready";
+      if (fault) return { outcome: failed(fault, settling && starts), answer: null };
       const kept = [...headers].filter(([name]) => !ANSWER_DROPPED.has(name) && !name.startsWith("x-rouse-"));
       return {
         outcome: { status, retryAfter: headers.get("retry-after") },

@@ -60,6 +60,9 @@ export const HOST_FAULTS: ReadonlySet<ErrorCode> = new Set([
   "guest_failed",
   "host_unavailable",
   "sandbox_waking",
+  "service_not_ready",
+  "service_failed",
+  "boot_failed",
 ]);
 
 /** The failure that a host answered in the program's place; null for what is the program's own answer. */

@@ -263,6 +263,7 @@ function faulty(
   settling: boolean,
 ): { what: "fault"; fault: Fault } {
   const needsMoment =
-    code === "sandbox_waking" || (settling && (code === "port_not_listening" || code === "guest_busy"));
+    code === "sandbox_waking" ||
+    (settling && (code === "port_not_listening" || code === "service_not_ready" || code === "guest_busy"));
   return { what: "fault", fault: { reason: code, retryAfterMs, settling: needsMoment } };
 }

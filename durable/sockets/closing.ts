@@ -55,6 +55,9 @@ export function verdictOn(code: ErrorCode): Verdict {
     case "upstream_closed":
     case "guest_busy":
     case "guest_failed":
+    case "service_not_ready":
+    case "service_failed":
+    case "boot_failed":
       return "retry";
     default:
       return { end: 1011 };
