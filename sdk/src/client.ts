@@ -24,6 +24,7 @@ import { inParallel } from "./parallel.ts";
 import { Remote, addressable, parseAnswer } from "./remote.ts";
 import { Sandbox, undelete } from "./sandbox.ts";
 import type { CreateInput, DeleteOptions } from "./sandbox.ts";
+import { Secrets } from "./secrets.ts";
 import { Snapshots } from "./snapshots.ts";
 import { Stores } from "./stores.ts";
 import { Transport } from "./transport.ts";
@@ -101,6 +102,8 @@ export class Rouse {
   readonly snapshots: Snapshots;
   /** The account's volumes and their backups. */
   readonly volumes: Volumes;
+  /** The account's secrets. */
+  readonly secrets: Secrets;
   /** Where the account's events are sent to. */
   readonly eventEndpoints: EventEndpoints;
   /** What the account's agents share. */
@@ -125,6 +128,7 @@ export class Rouse {
     this.sandboxes = new Sandboxes(this.transport);
     this.snapshots = new Snapshots(this.transport);
     this.volumes = new Volumes(this.transport);
+    this.secrets = new Secrets(this.transport, "/v1/secrets");
     this.eventEndpoints = new EventEndpoints(this.transport);
     this.stores = new Stores(this.transport);
     this.keys = new Keys(this.transport);

@@ -22,6 +22,11 @@ export type {
 } from "./volumes.ts";
 export { HookEvents, Hooks } from "./hooks.ts";
 export type { HookEventFilter, HookEventOptions } from "./hooks.ts";
+export { SandboxNetwork } from "./network.ts";
+export type { NetworkChange } from "./network.ts";
+export { SandboxSecrets, Secrets } from "./secrets.ts";
+export { secretProviders } from "../contract/secret-providers.ts";
+export type { SecretProvider, SecretProviderName } from "../contract/secret-providers.ts";
 export { Domains } from "./domains.ts";
 export type { DomainInput } from "./domains.ts";
 export { Checkpoint } from "./checkpoint.ts";
@@ -191,6 +196,9 @@ export type {
   UpdateMemory,
 } from "../contract/memory.ts";
 export type { DeletedStore, Grant, PutStore, Store, StoreAccess, StoreKind } from "../contract/store.ts";
+export type { NetworkRules } from "../contract/network.ts";
+export type { Network, NetworkInput } from "../contract/network-settings.ts";
+export type { DeletedSecret, PutSecret, Secret, SecretMode, SecretRule, StoredSecret } from "../contract/secret.ts";
 export type { Host, NewHost } from "../contract/host.ts";
 export type { Usage, UsageGroup, UsageLine } from "../contract/usage.ts";
 export type {

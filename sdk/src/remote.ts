@@ -29,6 +29,10 @@ export class Remote {
     return this.transport.json({ method: "POST", path: this.path(suffix), json, ...extras });
   }
 
+  put(suffix: string, json: unknown, extras: CallExtras = {}): Promise<unknown> {
+    return this.transport.json({ method: "PUT", path: this.path(suffix), json, ...extras });
+  }
+
   delete(suffix: string, extras: CallExtras = {}): Promise<unknown> {
     return this.transport.json({ method: "DELETE", path: this.path(suffix), ...extras });
   }

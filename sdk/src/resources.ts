@@ -7,9 +7,11 @@ import { Hooks } from "./hooks.ts";
 import { Interpreter } from "./interpreter.ts";
 import { Links } from "./links.ts";
 import { Memory } from "./memory.ts";
+import { SandboxNetwork } from "./network.ts";
 import { Previews } from "./previews.ts";
 import { Processes } from "./process.ts";
 import { Schedules } from "./schedules.ts";
+import { SandboxSecrets } from "./secrets.ts";
 import { Services } from "./services.ts";
 import { Sockets } from "./sockets.ts";
 import type { Remote } from "./remote.ts";
@@ -39,6 +41,10 @@ export abstract class Resources {
   readonly memory: Memory;
   /** Host names of one's own. */
   readonly domains: Domains;
+  /** What it may reach outside. */
+  readonly network: SandboxNetwork;
+  /** Secrets of its own, and those of the account that it has. */
+  readonly secrets: SandboxSecrets;
   /** WebSockets that are held while it sleeps. */
   readonly sockets: Sockets;
 
@@ -53,6 +59,8 @@ export abstract class Resources {
     this.checkpoints = new Checkpoints(remote);
     this.memory = new Memory(remote.transport, remote.path("/memory"));
     this.domains = new Domains(remote);
+    this.network = new SandboxNetwork(remote);
+    this.secrets = new SandboxSecrets(remote);
     this.schedules = new Schedules(remote);
     this.services = new Services(remote);
     this.sockets = new Sockets(remote);

@@ -1,7 +1,9 @@
 import { OnLeaseEnd, limits } from "../../contract/sandbox.ts";
 import { findBaseUrl } from "../../src/credentials.ts";
 import { RouseError } from "../../src/index.ts";
+import type { CreateInput } from "../../src/index.ts";
 import { UsageError } from "../args.ts";
+import type { Args } from "../args.ts";
 import type { Command, Context } from "../command.ts";
 import { logIn } from "../device-login.ts";
 import { microsOf } from "../money.ts";
@@ -72,6 +74,15 @@ export const create: Command = {
     },
     "on-boot": { type: "string", value: "CMD", help: "Command that runs after each boot from disk, before services" },
     "on-wake": { type: "string", value: "CMD", help: "Command that runs after each wake from RAM, beside requests" },
+    "no-internet": { type: "boolean", help: "It reaches nothing outside but what is allowed" },
+    allow: {
+      type: "string",
+      value: "X",
+      multiple: true,
+      help: "Host name, *.name or range that it may reach all the same",
+    },
+    deny: { type: "string", value: "X", multiple: true, help: "Host name, *.name or range that it may not reach" },
+    secret: { type: "string", value: "NAME", multiple: true, help: "Secret of the account that it has" },
     public: { type: "boolean", help: "Let everybody reach its URL" },
     "no-auto-wake": { type: "boolean", help: "Requests do not wake it" },
     "max-total-cost": {
@@ -119,6 +130,8 @@ export const create: Command = {
       services: services.length > 0 ? services : undefined,
       onBoot: onBoot === undefined ? undefined : { command: onBoot },
       onWake: onWake === undefined ? undefined : { command: onWake },
+      network: networkIn(args),
+      secrets: args.all("secret").length > 0 ? args.all("secret") : undefined,
       access: args.flag("public") ? ("public" as const) : undefined,
       autoWake: args.flag("no-auto-wake") ? false : undefined,
       maxTotalCostMicros: microsOf("--max-total-cost", args.text("max-total-cost"), TOTAL_COST_MAX),
@@ -134,6 +147,13 @@ export const create: Command = {
     return 0;
   },
 };
+
+/** undefined: what may be reached is as it is unless said, or as of the snapshot. */
+function networkIn(args: Args): CreateInput["network"] {
+  const [isOff, allow, deny] = [args.flag("no-internet"), args.all("allow"), args.all("deny")];
+  if (!isOff && allow.length === 0 && deny.length === 0) return undefined;
+  return { internet: !isOff, ...(allow.length > 0 ? { allow } : {}), ...(deny.length > 0 ? { deny } : {}) };
+}
 
 async function logInWithoutKey({ args, out, client }: Context): Promise<void> {
   try {

@@ -27,6 +27,7 @@ import { logs } from "./logs.ts";
 import { ls } from "./ls.ts";
 import { members } from "./members.ts";
 import { memory } from "./memory.ts";
+import { network } from "./network.ts";
 import { notices } from "./notices.ts";
 import { pause } from "./pause.ts";
 import { recover } from "./recover.ts";
@@ -38,6 +39,7 @@ import { rules } from "./rules.ts";
 import { runCode } from "./run-code.ts";
 import { schedule } from "./schedule.ts";
 import { services } from "./services.ts";
+import { secret } from "./secret.ts";
 import { snapshot } from "./snapshot.ts";
 import { sockets } from "./sockets.ts";
 import { stop } from "./stop.ts";
@@ -86,6 +88,8 @@ export const commands: readonly Command[] = [
   resume,
   services,
   rules,
+  network,
+  secret,
   sockets,
   rm,
   undelete,
