@@ -139,9 +139,9 @@ export class Tunnel {
       const socket = await upgraded(await this.#run.endpoint(), opening.signal);
       if (opening.signal.aborted) return void socket.destroy();
       this.#serve(socket);
-    } catch {
-      // A guest agent of before, one that is stuck, or a machine that goes.
-      this.#again();
+    } catch (fault) {
+      // One of an earlier version has no tunnels, and to ask it again and again would keep its machine busy.
+      if (!(fault instanceof NoTunnel)) this.#again();
     } finally {
       this.#opening = null;
     }
@@ -268,6 +268,10 @@ export function targetOf(authority: string): OutsideTarget | null {
   return { host, port };
 }
 
+class NoTunnel extends Error {
+  override readonly name = "NoTunnel";
+}
+
 /** The connection to the guest agent, once it has agreed. */
 function upgraded(at: Endpoint, signal: AbortSignal): Promise<Socket> {
   return new Promise((resolve, reject) => {
@@ -281,7 +285,7 @@ function upgraded(at: Endpoint, signal: AbortSignal): Promise<Socket> {
     });
     req.on("response", (answer) => {
       answer.resume();
-      req.destroy(new Error(`the guest agent answers ${answer.statusCode}`));
+      req.destroy(new NoTunnel(`the guest agent answers ${answer.statusCode}`));
     });
     req.on("error", reject);
     req.once("close", () => clearTimeout(limit));

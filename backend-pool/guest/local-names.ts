@@ -1,4 +1,5 @@
-/** Names that are answered within the machine, with addresses below those of `names.ts`. Pure. */
+/** Names that are answered within the machine, with addresses below those of `names.ts`. */
+import { hostname } from "node:os";
 import { TUNNEL_HOST } from "../../sdk/contract/guest-tunnel.ts";
 
 /** Same name as in `sdk/contract/egress.ts`, which needs zod. */
@@ -14,8 +15,9 @@ export function isLocal(host: string): boolean {
   return LOCAL.has(host);
 }
 
+/** `localhost`, the machine's own name, and those of the host; null: another. */
 export function localAddressOf(name: string): string | null {
-  if (name === "localhost" || name.endsWith(".localhost")) return "127.0.0.1";
+  if (name === "localhost" || name.endsWith(".localhost") || name === hostname().toLowerCase()) return "127.0.0.1";
   return LOCAL.get(name) ?? null;
 }
 

@@ -13,10 +13,13 @@ import { removeLeftovers } from "../../images/leftovers.ts";
 import { contentKey } from "../../images/recipe.ts";
 import type { Readying } from "../../images/agents/image.ts";
 import type { Image } from "../../images/build.ts";
+import { closedOutside } from "../../egress/closed.ts";
+import { Tunnels, type Tunnel } from "../../egress/tunnel.ts";
 import { exists } from "../../paths.ts";
 import { run } from "../../process.ts";
 import type { Progress } from "../../progress.ts";
 import { agentFacts, warmUpAgent } from "../agent-client.ts";
+import type { Endpoint } from "../driver.ts";
 import { qemuArguments, SLOTS, SLOTS_BEFORE, type Accelerator } from "./command.ts";
 import { makeReady } from "./readying.ts";
 import { Vm, type VmPaths } from "./vm.ts";
@@ -59,6 +62,8 @@ export interface GoldenOptions {
   readonly runDir: string;
   readonly spares: number;
   readonly progress: Progress;
+  /** The certificates that this host signs with (`Outside`): machines begin with trust in them. None: none. */
+  readonly caPem?: (() => string) | undefined;
 }
 
 export class Golden {
@@ -226,6 +231,17 @@ export class Golden {
     }
   }
 
+  /** A way out that leads nowhere: programs that ask for a name at their start are told so at once. */
+  #refuseAll(agent: Endpoint): Tunnel {
+    const { caPem = () => "" } = this.#options;
+    return new Tunnels({ ...closedOutside, caPem }).begin({
+      machine: { id: "golden", account: "golden", generation: 0 },
+      ready: Promise.resolve(),
+      endpoint: () => Promise.resolve(agent),
+      touch: () => undefined,
+    });
+  }
+
   async #make(dir: string, shape: Shape): Promise<string> {
     const part = `${dir}.part-${process.pid}`;
     await rm(part, { recursive: true, force: true });
@@ -245,9 +261,11 @@ export class Golden {
       initrd: image.initrd,
     };
     const vm = await Vm.start(qemuArguments(shape, this.#accelerator, files, false), paths);
+    let tunnel: Tunnel | undefined;
     try {
       await vm.wire.up(BOOT_LIMIT_MS);
       const agent = { host: "127.0.0.1", port: await vm.forward(AGENT_PORT) };
+      tunnel = this.#refuseAll(agent);
       const end = performance.now() + BOOT_LIMIT_MS;
       while (!(await agentFacts(agent).catch(() => null))?.interpreterReady) {
         if (performance.now() > end) throw new Error("the interpreter did not start");
@@ -255,6 +273,7 @@ export class Golden {
       }
       await warmUpAgent(agent, BOOT_LIMIT_MS);
       if (readying) await makeReady(agent, readying);
+      tunnel.cut();
       for (let i = 0; i < 3; i++) await vm.wire.cpuTicks();
       await vm.wire.sync(60_000);
       const facts = { id: randomBytes(16).toString("hex"), shape, image, slots: SLOTS };
@@ -262,6 +281,7 @@ export class Golden {
       await vm.save(join(part, DEVICE_STATE));
       await vm.quit();
     } catch (fault) {
+      tunnel?.cut();
       const said = (await vm.console()).trim().slice(-800);
       await vm.quit(2000);
       await rm(part, { recursive: true, force: true });
