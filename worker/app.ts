@@ -10,6 +10,7 @@ import { authenticate } from "./middleware/auth.ts";
 import { mustMay } from "./middleware/permission.ts";
 import { limitRate } from "./middleware/rate-limit.ts";
 import { accountRoute } from "./routes/account.ts";
+import { agentRoute } from "./routes/agents.ts";
 import type { Context } from "./routes/context.ts";
 import { domainRoute } from "./routes/domains.ts";
 import { eventRoute } from "./routes/events.ts";
@@ -113,6 +114,8 @@ function run(context: Context): Promise<Response> {
       return socketRoute(context);
     case "volumes":
       return volumeRoute(context);
+    case "agents":
+      return agentRoute(context);
     case "account":
       return accountRoute(context);
     case "keys":

@@ -14,6 +14,7 @@ import { Usage as UsageSchema } from "../contract/usage.ts";
 import type { Usage } from "../contract/usage.ts";
 import { z } from "zod";
 import { Accounts } from "./accounts.ts";
+import { Agents } from "./agents.ts";
 import { parseBaseUrl } from "./credentials.ts";
 import { RouseError, invalidArgument } from "./errors.ts";
 import { EventEndpoints } from "./event-endpoints.ts";
@@ -104,6 +105,8 @@ export class Rouse {
   readonly volumes: Volumes;
   /** The account's secrets. */
   readonly secrets: Secrets;
+  /** The account's agents. */
+  readonly agents: Agents;
   /** Where the account's events are sent to. */
   readonly eventEndpoints: EventEndpoints;
   /** What the account's agents share. */
@@ -129,6 +132,7 @@ export class Rouse {
     this.snapshots = new Snapshots(this.transport);
     this.volumes = new Volumes(this.transport);
     this.secrets = new Secrets(this.transport, "/v1/secrets");
+    this.agents = new Agents(this);
     this.eventEndpoints = new EventEndpoints(this.transport);
     this.stores = new Stores(this.transport);
     this.keys = new Keys(this.transport);

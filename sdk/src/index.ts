@@ -4,6 +4,10 @@
  *
  * @packageDocumentation
  */
+export { Agents } from "./agents.ts";
+export type { AgentMessage, NewAgent } from "./agents.ts";
+export type { CreateAgent } from "./agent-plan.ts";
+export type { AgentPreset, ShownPreset } from "../contract/agent-preset.ts";
 export { Rouse, Rouse as Runtime, Sandboxes } from "./client.ts";
 export type { ListFilter, Me, RouseOptions, StopAllResult, UsageOptions } from "./client.ts";
 export { Sandbox } from "./sandbox.ts";

@@ -66,6 +66,7 @@ import {
 } from "../../sdk/contract/sandbox.ts";
 import { Why } from "../../sdk/contract/timeline.ts";
 import { Usage, UsageQuery } from "../../sdk/contract/usage.ts";
+import { agents } from "./agent-operations.ts";
 import { checkpoints } from "./checkpoint-operations.ts";
 import { resumes, services } from "./boot-operations.ts";
 import { copies } from "./copy-operations.ts";
@@ -481,6 +482,7 @@ export const operations: readonly Operation[] = [
   ...sockets.map((one) => ({ ...one, work: "sockets" as const })),
   ...state.map((one) => ({ ...one, work: "state" as const })),
   ...queues.map((one) => ({ ...one, work: "queues" as const })),
+  ...agents.map((one) => ({ ...one, work: "agents" as const })),
   ...objects.map((one) => ({ ...one, work: "objects" as const })),
   ...volumes.map((one) => ({ ...one, work: "volumes" as const })),
   ...[...guest, ...services].map((one) => ({ query: NoQuery, ...one, work: "guest" as const })),

@@ -33,6 +33,7 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
     case "sandboxSecrets":
     case "links":
     case "sockets":
+    case "agents":
     case "stores":
     case "volumes":
       return method === "GET" ? "read" : "use_sandboxes";
@@ -66,6 +67,7 @@ const partial: ReadonlySet<Operation["work"]> = new Set([
   "state",
   "memory",
   "checkpoints",
+  "agents",
   "queues",
   "objects",
 ]);

@@ -113,8 +113,34 @@ async function take(req: IncomingMessage, trigger: Trigger): Promise<Answer> {
   }
 }
 
+/** A message from inside, such as the owner's by a command: signed as a delivery is, and tried until it is taken. */
+async function send(id: string): Promise<number> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of process.stdin as AsyncIterable<Buffer>) chunks.push(chunk);
+  const body = Buffer.concat(chunks);
+  const end = Date.now() + LIMIT_MS;
+  for (;;) {
+    const key = Buffer.from(
+      readFileSync(SECRET_FILE, "utf8")
+        .trim()
+        .replace(/^whsec_/, ""),
+      "base64",
+    );
+    const timestamp = String(Math.floor(Date.now() / 1000));
+    const signature = createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest("base64");
+    const headers = { "webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": `v1,${signature}` };
+    const answer = await fetch(`http://127.0.0.1:${PORT}/`, { method: "POST", headers, body }).catch(() => null);
+    if (answer?.ok === true || (answer !== null && answer.status !== 503) || Date.now() > end) {
+      process.stdout.write((await answer?.text()) ?? "the agent does not answer");
+      return answer?.ok === true ? 0 : 1;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+  }
+}
+
 const told = process.env[VARIABLE];
-if (told !== undefined) {
+if (process.argv[2] === "send") process.exitCode = await send(process.argv[3] ?? "");
+else if (told !== undefined) {
   const trigger = JSON.parse(told) as Trigger;
   const server = createServer((req, res) => {
     void take(req, trigger).then(

@@ -1,6 +1,7 @@
 /** All verbs, in the order of the help. */
 import type { Command } from "../command.ts";
 import { account } from "./account.ts";
+import { agent } from "./agent.ts";
 import { checkpoint } from "./checkpoint.ts";
 import { cost } from "./cost.ts";
 import { cp } from "./cp.ts";
@@ -80,6 +81,7 @@ export const commands: readonly Command[] = [
   checkpoint,
   events,
   endpoint,
+  agent,
   fork,
   history,
   diff,
