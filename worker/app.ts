@@ -103,6 +103,7 @@ function run(context: Context): Promise<Response> {
     case "state":
     case "memory":
     case "sharedMemory":
+    case "sharedState":
     case "stores":
     case "checkpoints":
     case "queues":

@@ -17,6 +17,7 @@ import type { Once } from "../account/api.ts";
 import { backoffMs } from "../backoff.ts";
 import { memoryOfStore } from "../memory/api.ts";
 import { refuse, type Result } from "../result.ts";
+import { databaseObject, stateObject } from "../state/api.ts";
 import { iso } from "../time.ts";
 import type { OpenStore, StoresApi } from "./api.ts";
 import { StoresStore, type GrantRow, type StoreRow } from "./store.ts";
@@ -152,6 +153,8 @@ export class StoresObject extends DurableObject<Env> implements StoresApi {
     const account = this.ctx.id.name ?? "";
     try {
       await memoryOfStore(this.env.MEMORY, account, id).purge();
+      await databaseObject(this.env.DATABASE, account, `store:${id}`).purge();
+      await stateObject(this.env.STATE, account, `store:${id}`).purge();
       this.#store.left(id);
     } catch (fault) {
       console.error(JSON.stringify({ level: "error", what: "store that is deleted", store: id, fault: String(fault) }));

@@ -184,6 +184,38 @@ describe("a grant", () => {
   });
 });
 
+describe("state of a store", () => {
+  it("is the agents' together: keys, SQL and queues, by their grants; an older run of a machine writes no more", async () => {
+    const [writer, reader, stranger] = await Promise.all([Inside.make(), Inside.make(), Inside.make()]);
+    const store = await madeStore({
+      grants: [
+        { agent: writer.name, access: "write" },
+        { agent: reader.name, access: "read" },
+      ],
+    });
+    const path = `/stores/${store.name}`;
+    const key = `${path}/state/keys/plans/today`;
+    expect((await writer.ask("PUT", key, '{"step":1}')).status).toBe(200);
+    expect(await (await reader.call("GET", key)).json()).toEqual({ step: 1 });
+    expect((await reader.ask("PUT", key, "{}")).body.error.code).toBe("forbidden");
+    expect((await stranger.ask("GET", key)).body.error.code).toBe("forbidden");
+    expect(await (await call("GET", `/v1${key}`)).json()).toEqual({ step: 1 });
+    const sql = { statements: [{ sql: "CREATE TABLE t (n)" }, { sql: "INSERT INTO t VALUES (1)" }] };
+    expect((await writer.ask("POST", `${path}/state/sql`, sql)).status).toBe(200);
+    expect((await reader.ask("POST", `${path}/state/sql`, sql)).body.error.code).toBe("forbidden");
+    expect((await writer.ask("POST", `${path}/queues/jobs/tasks`, { payload: 1 })).status).toBe(200);
+    expect((await reader.ask("GET", `${path}/queues/jobs`)).status).toBe(200);
+    // Of its own it has nothing of that.
+    expect((await writer.ask("GET", "/state/keys/plans/today")).body.error.code).toBe("state_not_found");
+    const next = new Inside(writer, 2);
+    expect((await next.ask("PUT", key, '{"step":2}')).status).toBe(200);
+    expect((await writer.ask("PUT", key, '{"step":0}')).body.error.code).toBe("stale_generation");
+    await ask("DELETE", url(store, `?confirm=${store.name}`));
+    const again = (await ask<Store>("PUT", url(store), { grants: [{ agent: "*", access: "write" }] })).body;
+    expect((await reader.ask("GET", `/stores/${again.name}/state/keys/plans/today`)).status).toBe(404);
+  });
+});
+
 describe("many agents at once", () => {
   it("lose nothing that was acknowledged: 20 writers in 4 machines, 100 entries each", async () => {
     const store = await madeStore({ grants: [{ agent: "*", access: "write" }] });

@@ -24,6 +24,7 @@ export type Work =
   | "state"
   | "memory"
   | "sharedMemory"
+  | "sharedState"
   | "stores"
   | "checkpoints"
   | "queues"

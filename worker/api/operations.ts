@@ -80,7 +80,7 @@ import { sockets } from "./socket-operations.ts";
 import type { Operation } from "./operation.ts";
 import { memory, sharedMemory, stores } from "./memory-operations.ts";
 import { schedules } from "./schedule-operations.ts";
-import { objects, queues, state } from "./state-operations.ts";
+import { objects, queues, sharedState, state } from "./state-operations.ts";
 import { volumes } from "./volume-operations.ts";
 
 const Empty = z.strictObject({});
@@ -471,6 +471,7 @@ export const operations: readonly Operation[] = [
   ...checkpoints.map((one) => ({ ...one, work: "checkpoints" as const })),
   ...memory.map((one) => ({ ...one, work: "memory" as const })),
   ...sharedMemory.map((one) => ({ ...one, work: "sharedMemory" as const })),
+  ...sharedState.map((one) => ({ ...one, work: "sharedState" as const })),
   ...stores.map((one) => ({ ...one, work: "stores" as const })),
   ...schedules.map((one) => ({ ...one, work: "schedules" as const })),
   ...domains.map((one) => ({ ...one, work: "domains" as const })),

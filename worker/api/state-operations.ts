@@ -260,3 +260,10 @@ export const objects: readonly Omit<Operation, "work">[] = [
     answer: AbortedObjectUpload,
   },
 ];
+
+/** The same of a store that agents share, but for objects. */
+export const sharedState = [...state, ...queues].map((one) => ({
+  ...one,
+  path: one.path.replace(ID, "/v1/stores/{store}"),
+  summary: `Of a store: ${one.summary}`,
+}));

@@ -19,6 +19,7 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
       return method === "GET" && path.endsWith("/state") ? "read" : "use_sandboxes";
     case "memory":
     case "sharedMemory":
+    case "sharedState":
       // As with state: what agents noted is seen by those who see their files.
       return path.endsWith(":usage") ? "read" : "use_sandboxes";
     case "copies":

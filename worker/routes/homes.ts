@@ -12,6 +12,7 @@ import { memoryRoute } from "./memory.ts";
 import { objectRoute } from "./objects.ts";
 import type { HomeContext } from "./place.ts";
 import { queueRoute } from "./queues.ts";
+import { sharedStateRoute } from "./shared-state.ts";
 import { stateRoute } from "./state.ts";
 import { storeRoute } from "./stores.ts";
 
@@ -24,6 +25,7 @@ const homes: Partial<Record<Work, Home>> = {
   objects: objectRoute,
   memory: memoryRoute,
   sharedMemory: memoryRoute,
+  sharedState: sharedStateRoute,
   stores: storeRoute,
   checkpoints: checkpointHome,};
 
@@ -36,7 +38,7 @@ export const homeGuide: Readonly<Record<string, string>> = {
   "/objects": "Bytes under keys: GET, PUT and DELETE /objects/<key>; POST /objects:sign for a URL.",
   "/memory": "What is worth knowing later: add entries, and search them by words or by embedding.",
   "/memory/mcp": "The memory as an MCP server (Streamable HTTP).",
-  "/stores": "Memory that other agents share with this machine: /stores/{name}/memory, and /stores/{name}/memory/mcp.",
+  "/stores": "What other agents share with this machine: /stores/{name}/memory, .../memory/mcp, .../state, .../queues.",
   "/checkpoints": "Mirror of what rouse-checkpoint and the SDKs save: /checkpoints/{name} has the newest version.",};
 
 /** null: no home does that work. */

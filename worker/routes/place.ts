@@ -28,6 +28,8 @@ export interface HomeContext {
   readonly place: Place | null;
   /** null: the machine asks. */
   readonly caller: Caller | null;
+  /** Who asks, where the place is a store that others have too. */
+  readonly asker?: Asker;
 }
 
 /** @throws RouseFailure `not_found` where a path names no sandbox */
@@ -38,6 +40,7 @@ export function placeOf({ place }: HomeContext): Place {
 
 /** As the keepers of state know who asks. */
 export function askerOf(context: HomeContext): Asker {
+  if (context.asker) return context.asker;
   const { sandboxId, label, generation } = placeOf(context);
   return { by: context.caller?.keyId ?? `sandbox:${label}`, sandboxId, generation };
 }
