@@ -92,6 +92,8 @@ export class Broker {
       },
     });
     const timer = setTimeout(() => socket.destroy(), GREETING_MS);
+    const broken = () => socket.destroy();
+    stream.once("end", broken);
     socket.on("error", () => stream.destroy());
     socket.once("close", () => {
       clearTimeout(timer);
@@ -100,6 +102,7 @@ export class Broker {
     stream.once("close", () => socket.destroy());
     socket.once("secure", () => {
       clearTimeout(timer);
+      stream.removeListener("end", broken);
       this.#open(site, socket, true);
     });
   }
@@ -110,6 +113,8 @@ export class Broker {
     socket.on("error", () => undefined);
     socket.once("close", () => exchange.close());
     this.#server.emit("connection", socket);
+    // Its first byte was looked at, and it stands still since.
+    socket.resume();
   }
 
   #request(request: IncomingMessage, response: ServerResponse): void {

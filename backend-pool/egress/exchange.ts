@@ -193,8 +193,9 @@ function answerTo(response: ServerResponse, answer: IncomingMessage): void {
   response.writeHead(answer.statusCode ?? 502, answer.statusMessage ?? "", headers);
   // An event stream may have nothing to say for minutes.
   response.flushHeaders();
-  answer.pipe(response);
+  // Before the end that the pipe passes on.
   answer.once("end", () => response.addTrailers(pairs(answer.rawTrailers)));
+  answer.pipe(response);
   answer.on("error", () => response.destroy());
   answer.once("close", () => answer.complete || response.destroy());
 }

@@ -30,6 +30,9 @@ export interface HostOutsideOptions {
   readonly dialer?: Partial<Pick<DialerOptions, "own" | "connect">>;
 }
 
+const ASLEEP_MAX = 1024;
+const ENDED_MAX = 4096;
+
 export interface MachineReport {
   readonly machine: OutsideMachine;
   readonly report: EgressReport;
@@ -37,6 +40,10 @@ export interface MachineReport {
 
 export class HostOutside implements Outside {
   readonly #ways = new Map<string, Way>();
+  /** Of machines that run no more. Their programs remember what they were told; one that runs on after all, counts on. */
+  readonly #asleep = new Map<string, Way>();
+  /** Last totals of runs that are over, and that nobody asked for yet. */
+  readonly #ended = new Map<string, MachineReport>();
   readonly #authority: Authority;
   readonly #resolver: Resolver;
   readonly #outlet: Outlet;
@@ -82,28 +89,35 @@ export class HostOutside implements Outside {
   changed(machine: OutsideMachine, egress: MachineEgress | null): void {
     const known = this.#ways.get(machine.id);
     if (known && known.machine.generation > machine.generation) return;
-    if (known && known.machine.generation < machine.generation) known.close();
-    const way = known?.machine.generation === machine.generation ? known : new Way(machine);
+    if (known && known.machine.generation < machine.generation) this.gone(machine.id);
+    const asleep = this.#asleep.get(machine.id);
+    this.#asleep.delete(machine.id);
+    const before = asleep?.machine.generation === machine.generation ? asleep : new Way(machine, asleep?.told);
+    const way = this.#ways.get(machine.id) ?? before;
     this.#ways.set(machine.id, way);
     way.take(egress);
   }
 
   gone(id: string): void {
-    this.#ways.get(id)?.close();
+    const way = this.#ways.get(id);
+    if (!way) return;
+    way.close();
     this.#ways.delete(id);
+    keepLast(this.#asleep, id, way, ASLEEP_MAX);
+    if (way.counts.takeChanged()) keepLast(this.#ended, `${id} ${way.machine.generation}`, reportOf(way), ENDED_MAX);
   }
 
   /** Totals of a run; null for one that is not known. */
   report(id: string): MachineReport | null {
     const way = this.#ways.get(id);
-    return way ? { machine: way.machine, report: way.counts.report(way.machine.generation) } : null;
+    return way ? reportOf(way) : null;
   }
 
-  /** Totals of the runs of which there may be news since this was asked last. */
+  /** Totals of the runs of which there may be news since this was asked last, also of those that are over. */
   news(): MachineReport[] {
-    return [...this.#ways.values()]
-      .filter(({ counts }) => counts.takeChanged())
-      .map(({ machine, counts }) => ({ machine, report: counts.report(machine.generation) }));
+    const ended = [...this.#ended.values()];
+    this.#ended.clear();
+    return [...ended, ...[...this.#ways.values()].filter(({ counts }) => counts.takeChanged()).map(reportOf)];
   }
 
   close(): void {
@@ -117,4 +131,14 @@ export class HostOutside implements Outside {
     const way = this.#ways.get(id);
     return way?.machine.generation === generation ? way : null;
   }
+}
+
+function reportOf({ machine, counts }: Way): MachineReport {
+  return { machine, report: counts.report(machine.generation) };
+}
+
+function keepLast<T>(all: Map<string, T>, key: string, value: T, most: number): void {
+  const oldest = all.keys().next().value;
+  if (all.size >= most && oldest !== undefined) all.delete(oldest);
+  all.set(key, value);
 }

@@ -83,5 +83,7 @@ export function firstBytes(
     stream.once("close", broken);
     stream.once("error", broken);
     if (stream.destroyed) end(null);
+    // One that was looked at before stands still.
+    else stream.resume();
   });
 }

@@ -89,7 +89,7 @@ export class Outlet {
   /** A program that was told an address for a name may ask for the address: that is as good as the name. */
   #readAddress(way: Way, address: Address | null, port: number): Asked {
     if (!address) throw new Error("neither a name nor an address");
-    const names = way.namesOf(address);
+    const names = way.told.namesOf(address);
     const named = !judgeAddress(way.policy, address, false).ok && names.some((name) => judgeName(way.policy, name).ok);
     return { aim: { kind: "address", address, named }, names, port, reached: null };
   }

@@ -1,13 +1,11 @@
 /** The way out of one run of a machine: what it may reach, what goes into its requests, and what is open now. */
 import type { MachineEgress } from "../../sdk/contract/egress.ts";
-import { formatAddress, type Address } from "./addresses.ts";
 import { Counts } from "./counts.ts";
 import type { OutsideMachine } from "./outside.ts";
 import { closedPolicy, policyOf, type Policy, type Verdict } from "./rules.ts";
 import { held, SecretWord, type HeldSecret } from "./secret-word.ts";
+import { Told } from "./told.ts";
 
-const ADDRESSES_MAX = 4096;
-const NAMES_MAX = 16;
 /** Questions a second, and how many at once. */
 const DNS_RATE = 100;
 const DNS_BURST = 300;
@@ -23,8 +21,7 @@ export class Way {
   readonly machine: OutsideMachine;
   readonly counts = new Counts();
   readonly streams = new Set<OpenStream>();
-  /** Which names a machine was told an address for: a program may connect to the address alone. */
-  readonly #told = new Map<string, Set<string>>();
+  readonly told: Told;
   #policy: Policy = closedPolicy;
   #secrets: readonly HeldSecret[] = [];
   #inside: SecretWord | null = null;
@@ -32,8 +29,10 @@ export class Way {
   #questions = DNS_BURST;
   #questionsAt = performance.now();
 
-  constructor(machine: OutsideMachine) {
+  /** @param told what earlier runs of the machine were told: its programs remember it */
+  constructor(machine: OutsideMachine, told = new Told()) {
     this.machine = machine;
+    this.told = told;
   }
 
   get policy(): Policy {
@@ -63,28 +62,6 @@ export class Way {
   close(): void {
     this.take(null);
     for (const stream of this.streams) stream.end();
-  }
-
-  told(name: string, addresses: readonly Address[]): void {
-    for (const address of addresses) {
-      const key = formatAddress(address);
-      const names = this.#told.get(key) ?? new Set<string>();
-      this.#told.delete(key);
-      names.delete(name);
-      names.add(name);
-      const first = names.values().next().value;
-      if (names.size > NAMES_MAX && first !== undefined) names.delete(first);
-      this.#told.set(key, names);
-    }
-    while (this.#told.size > ADDRESSES_MAX) {
-      const oldest = this.#told.keys().next().value;
-      if (oldest === undefined) return;
-      this.#told.delete(oldest);
-    }
-  }
-
-  namesOf(address: Address): readonly string[] {
-    return [...(this.#told.get(formatAddress(address)) ?? [])];
   }
 
   /** Whether one more question may be asked now. */

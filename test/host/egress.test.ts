@@ -4,7 +4,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { formatAddress } from "../../backend-pool/egress/addresses.ts";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { clientHello } from "../support/client-hello.ts";
-import { listening, textOf, WayOut } from "./way-out.ts";
+import { listening, soon, textOf, WayOut } from "./way-out.ts";
 
 let world: WayOut;
 let echo: Server;
@@ -12,6 +12,8 @@ let echoPort = 0;
 /** How what came in begins, by connection. */
 let heard: Buffer[] = [];
 const sockets = new Set<Socket>();
+
+vi.setConfig({ testTimeout: 30_000 });
 
 beforeAll(async () => {
   echo = createServer({ allowHalfOpen: true }, (socket) => {
@@ -52,7 +54,7 @@ describe("a connection by name", () => {
     const stream = await machine.stream("example.com", 80);
     stream.end("hello out there");
     expect(await textOf(stream)).toBe("hello out there");
-    await vi.waitFor(() => expect(machine.report).toMatchObject({ bytesOut: 15, bytesIn: 15 }));
+    await soon(() => expect(machine.report).toMatchObject({ bytesOut: 15, bytesIn: 15 }));
     expect(world.tried).toEqual(["93.184.216.34:80"]);
   });
 
@@ -192,7 +194,7 @@ describe("without internet", () => {
     expect((await machine.dns("example.com")).code).toBe(0);
     const good = await machine.stream("93.184.216.34", 443);
     good.write(clientHello(["example.com"]));
-    await vi.waitFor(() => expect(heard[0]?.length).toBeGreaterThan(0));
+    await soon(() => expect(heard[0]?.length).toBeGreaterThan(0));
     good.destroy();
     const bad = await machine.stream("93.184.216.34", 443);
     bad.write(clientHello(["other.example.com"]));
@@ -337,12 +339,12 @@ describe("when rules change", () => {
     const theirs = sockets.size;
     machine.rules({ internet: false, allow: ["echo.lan"] });
     await once(gone.resume(), "close");
-    await vi.waitFor(() => expect(sockets.size).toBe(theirs - 1));
+    await soon(() => expect(sockets.size).toBe(theirs - 1));
     stays.write("c");
     expect(String((await once(stays, "data"))[0])).toBe("c");
     world.outside.gone(machine.self.id);
     await once(stays.resume(), "close");
-    await vi.waitFor(() => expect(sockets.size).toBe(theirs - 2));
+    await soon(() => expect(sockets.size).toBe(theirs - 2));
   });
 
   it("an older version changes nothing", async () => {
@@ -368,6 +370,40 @@ describe("bounds", () => {
     const streams = await Promise.all(Array.from({ length: 512 }, () => machine.stream("echo.lan", 80)));
     expect(await machine.ruleOf("echo.lan", 80)).toBe("limit");
     for (const stream of streams) stream.destroy();
-    await vi.waitFor(async () => expect(await machine.ruleOf("echo.lan", 80)).toBeNull());
+    await soon(async () => expect(await machine.ruleOf("echo.lan", 80)).toBeNull());
+  });
+});
+
+describe("a run that ends", () => {
+  it("is told once more, and counts on when it goes on after all", async () => {
+    const machine = world.machine(fresh(), { internet: true });
+    const send = async (text: string) => {
+      const stream = await machine.stream("example.com", 80);
+      stream.end(text);
+      await textOf(stream);
+    };
+    await send("12345");
+    await soon(() => expect(machine.report?.bytesOut).toBe(5));
+    world.outside.gone(machine.self.id);
+    const told = () => world.outside.news().filter((one) => one.machine.id === machine.self.id);
+    expect(told()).toMatchObject([{ machine: machine.self, report: { bytesOut: 5 } }]);
+    expect(told()).toEqual([]);
+    machine.rules({ internet: true });
+    await send("123");
+    await soon(() => expect(machine.report?.bytesOut).toBe(8));
+    world.outside.changed(
+      { ...machine.self, generation: 2 },
+      { version: 1, network: { internet: true }, brokered: [], inside: "x" },
+    );
+    expect(world.outside.report(machine.self.id)?.report).toMatchObject({ generation: 2, bytesOut: 0 });
+  });
+
+  it("leaves behind what its programs know of names", async () => {
+    const rules = { internet: false, allow: ["example.com"] };
+    const machine = world.machine(fresh(), rules);
+    await machine.dns("example.com");
+    world.outside.gone(machine.self.id);
+    machine.rules(rules);
+    expect(await machine.ruleOf("93.184.216.34", 443)).toBeNull();
   });
 });

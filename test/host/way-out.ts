@@ -13,6 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { connect as connectTls, type TLSSocket } from "node:tls";
+import { vi } from "vitest";
 import { issueAuthority, issueLeaf } from "../../backend-pool/egress/certificate.ts";
 import { nameBytes, readMessage, type Message } from "../../backend-pool/egress/dns-wire.ts";
 import { HostOutside } from "../../backend-pool/egress/host-outside.ts";
@@ -213,4 +214,9 @@ export async function textOf(stream: AsyncIterable<Buffer | string>): Promise<st
   const parts: Buffer[] = [];
   for await (const part of stream) parts.push(Buffer.from(part));
   return Buffer.concat(parts).toString("latin1");
+}
+
+/** Looked at again until it holds. */
+export function soon(holds: () => void | Promise<void>): Promise<void> {
+  return vi.waitFor(holds, { timeout: 20_000 });
 }
