@@ -225,7 +225,8 @@ export function updated(record: SandboxRecord, input: UpdateSandbox): SandboxRec
   const boot = bootWith(record.boot, input);
   if (boot && "code" in boot) return boot;
   const toldBoot = boot !== record.boot;
-  const told = input.env !== undefined || input.idlePauseSeconds !== undefined || input.secrets !== undefined || toldBoot;
+  const told =
+    input.env !== undefined || input.idlePauseSeconds !== undefined || input.secrets !== undefined || toldBoot;
   const egressVersion = record.egressVersion + (input.secrets === undefined ? 0 : 1);
   const closing = input.access === "private" && record.access === "public";
   return {

@@ -2,6 +2,7 @@
 import { env } from "cloudflare:workers";
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, it } from "vitest";
+import { HOST_FAULTS } from "../../durable/sandbox/request.ts";
 import type { GuestBoot, HookResult, Resume, ServiceStatus } from "../../sdk/contract/boot.ts";
 import { ask, created, eventually, fake, freshName, heartbeat, report } from "./client.ts";
 
@@ -193,6 +194,13 @@ describe("failures are events", () => {
     );
   });
 });
+
+it.for(["boot_failed", "service_failed", "service_not_ready"] as const)(
+  "%s is nobody's answer: webhooks and schedules come again",
+  (code) => {
+    expect(HOST_FAULTS.has(code)).toBe(true);
+  },
+);
 
 it("a sandbox of the schema before starts with nothing, and can be told", async () => {
   const { id, name } = await created();
