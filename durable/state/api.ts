@@ -92,7 +92,8 @@ export interface StateApi {
   nackTask(asker: Asker, queue: string, input: NackTask): Promise<Result<{ readonly task: Task }>>;
   extendTask(asker: Asker, queue: string, input: ExtendTask): Promise<Result<{ readonly task: LeasedTask }>>;
   queues(asker: Asker): Promise<Result<{ readonly queues: Queue[] }>>;
-  queue(asker: Asker, queue: string): Promise<Result<{ readonly queue: Queue }>>;
+  /** `queue` itself is a name that the platform has for something else. */
+  queueCounts(asker: Asker, queue: string): Promise<Result<{ readonly queue: Queue }>>;
   tasks(asker: Asker, queue: string, query: TaskListQuery): Promise<Result<{ readonly page: TaskList }>>;
   task(asker: Asker, queue: string, id: string): Promise<Result<{ readonly task: Task }>>;
   /** A dead one is ready again, as if it had not been taken. @returns `conflict` for one that is not dead */

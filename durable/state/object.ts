@@ -92,7 +92,7 @@ export class StateObject extends DurableObject<Env> implements StateApi {
     return this.#queues.queues(asker);
   }
 
-  async queue(asker: Asker, queue: string): Answer<"queue"> {
+  async queueCounts(asker: Asker, queue: string): Answer<"queueCounts"> {
     return this.#queues.queue(asker, queue);
   }
 

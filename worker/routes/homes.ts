@@ -20,6 +20,7 @@ type Home = (context: HomeContext) => Promise<Response>;
 
 /** The handler of each kind of work that is a home's. */
 const homes: Partial<Record<Work, Home>> = {
+  checkpoints: checkpointHome,
   state: stateRoute,
   queues: queueRoute,
   objects: objectRoute,
@@ -27,19 +28,20 @@ const homes: Partial<Record<Work, Home>> = {
   sharedMemory: memoryRoute,
   sharedState: sharedStateRoute,
   stores: storeRoute,
-  checkpoints: checkpointHome,};
+};
 
 /** What the machine is told of its homes, in a line each. */
 export const homeGuide: Readonly<Record<string, string>> = {
+  "/checkpoints": "Mirror of what rouse-checkpoint and the SDKs save: /checkpoints/{name} has the newest version.",
   "/state": "How much is kept here, and how much may be.",
   "/state/keys": "Keys with values: GET, PUT and DELETE /state/keys/<key>; If-Match for compare and set.",
-  "/state/sql": "A SQLite of its own: POST {\"statements\":[{\"sql\":\"...\",\"params\":[]}]}, one transaction.",
+  "/state/sql": 'A SQLite of its own: POST {"statements":[{"sql":"...","params":[]}]}, one transaction.',
   "/queues": "Tasks: POST /queues/<queue>/tasks, /queues/<queue>:take, :ack, :nack, :extend.",
   "/objects": "Bytes under keys: GET, PUT and DELETE /objects/<key>; POST /objects:sign for a URL.",
   "/memory": "What is worth knowing later: add entries, and search them by words or by embedding.",
   "/memory/mcp": "The memory as an MCP server (Streamable HTTP).",
   "/stores": "What other agents share with this machine: /stores/{name}/memory, .../memory/mcp, .../state, .../queues.",
-  "/checkpoints": "Mirror of what rouse-checkpoint and the SDKs save: /checkpoints/{name} has the newest version.",};
+};
 
 /** null: no home does that work. */
 export function homeOf(work: Work): Home | null {

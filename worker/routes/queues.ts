@@ -27,7 +27,7 @@ export async function queueRoute(context: HomeContext): Promise<Response> {
   if (params[0] === undefined) return Response.json({ data: okOrThrow(await object.queues(asker)).queues });
   const queue = parseOrFail(QueueName, params[0], "queue");
   if (path.includes("/tasks")) return tasks(context, object, queue);
-  if (method === "GET") return Response.json(okOrThrow(await object.queue(asker, queue)).queue);
+  if (method === "GET") return Response.json(okOrThrow(await object.queueCounts(asker, queue)).queue);
   switch (path.slice(path.lastIndexOf(":") + 1)) {
     case "take": {
       const { value } = await readJson(TakeTasks, request);
