@@ -14,7 +14,10 @@ const VARIABLE = "ROUSE_AGENT_TRIGGER";
 const BODY_BYTES = 262_144;
 const SKEW_SECONDS = 300;
 const LIMIT_MS = 300_000;
-/** When to come again, where the runtime is not up, is busy, or does not know its token yet. */
+/** How long a runtime that is not up, is busy, or does not know its token yet is asked again, and how often. */
+const PATIENCE_MS = 200_000;
+const AGAIN_MS = 1000;
+/** When the sender may come again. */
 const RETRY_SECONDS = "2";
 
 interface Trigger {
@@ -103,14 +106,23 @@ async function take(req: IncomingMessage, trigger: Trigger): Promise<Answer> {
   }
   if (!isSigned(req.headers, body, secret, Date.now() / 1000))
     return { status: 401, body: "not signed for this sandbox" };
-  try {
-    const id = String(req.headers["webhook-id"]);
-    const answer = await handOn(trigger, { id, message: messageOf(body.toString()) });
-    // A token that the runtime does not know yet is no fault of the sender.
-    return answer.status === 401 || answer.status === 403 ? { status: 503, body: "the runtime is starting" } : answer;
-  } catch {
-    return { status: 503, body: "the runtime does not answer" };
+  const delivery = { id: String(req.headers["webhook-id"]), message: messageOf(body.toString()) };
+  const end = Date.now() + PATIENCE_MS;
+  for (;;) {
+    const answer = await handOn(trigger, delivery).catch((): Answer => ({
+      status: 503,
+      body: "the runtime is not up",
+    }));
+    if (!isForLater(answer.status)) return answer;
+    // The sender hears of none of these: it would come again minutes later.
+    if (Date.now() > end || req.destroyed) return { status: 503, body: answer.body };
+    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
   }
+}
+
+/** 401 and 403: a token that the runtime does not know yet is no fault of the sender. */
+function isForLater(status: number): boolean {
+  return status >= 500 || [401, 403, 408, 425, 429].includes(status);
 }
 
 /** A message from inside, such as the owner's by a command: signed as a delivery is, and tried until it is taken. */

@@ -40,7 +40,7 @@ export interface AgentImage {
 const trigger = fileURLToPath(new URL("agent-trigger.ts", import.meta.url));
 const npm = fileURLToPath(new URL("../../../node_modules/npm/bin/npm-cli.js", import.meta.url));
 const BUILD_LIMIT_MS = 1_800_000;
-const READY_LIMIT_MS = 900_000;
+const READY_LIMIT_MS = 1_500_000;
 
 /** Build it, or find it in the cache. @throws Error that says which step failed */
 export async function buildAgentImage(

@@ -4,7 +4,7 @@ import type { Readying } from "../../images/agents/image.ts";
 import { agentBoot, agentExec, serviceOutput, tellServices } from "../agent-client.ts";
 import type { Endpoint } from "../driver.ts";
 
-const COMMAND_LIMIT_MS = 120_000;
+const COMMAND_LIMIT_MS = 600_000;
 const LOOK_MS = 10_000;
 /** What a first start still does in the background, milliseconds. */
 const REST_MS = 5000;

@@ -97,6 +97,19 @@ try {
 }
 `;
 
+/** A message that no model gets: what a first one loads and compiles is in the state, so that a sandbox's first is quick. */
+const warm = `
+const deadline = Date.now() + 400000;
+for (let n = 0; n < 3 && Date.now() < deadline; n++) {
+  const options = { method: "POST", signal: AbortSignal.timeout(150000),
+    headers: { authorization: "Bearer ${IMAGE_HOOK_TOKEN}", "content-type": "application/json" },
+    body: JSON.stringify({ message: "This image is being made.", name: "Rouse", agentId: "main", deliver: false, waitForCompletion: true }) };
+  const answer = await fetch("http://127.0.0.1:${PORT}/hooks/agent", options).catch((fault) => fault);
+  console.log(answer.status ?? String(answer));
+  if (answer.status === 200) break;
+}
+`;
+
 /** What the first start made that signs for this installation: the next start, or the next use, makes it anew. */
 const seal = `
 const { DatabaseSync } = process.getBuiltinModule("node:sqlite");
@@ -121,12 +134,17 @@ export const openclaw: AgentPreset = {
       { path: CONFIG, content: JSON.stringify(config, null, 2), mode: "600", owner: "runtime" },
       { path: script("identity"), content: identity },
       { path: script("suspend"), content: suspend },
+      { path: script("warm"), content: warm },
       { path: script("seal"), content: seal },
     ],
     commands: [`ln -sfn ${program} /usr/local/bin/openclaw && chmod 755 ${program}`],
     sizeMiB: 4096,
     golden: "running",
-    seal: [`node --disable-warning=ExperimentalWarning ${script("seal")}`, "rm -rf /tmp/openclaw"],
+    seal: [
+      `node ${script("warm")}`,
+      `node --disable-warning=ExperimentalWarning ${script("seal")}`,
+      "rm -rf /tmp/openclaw",
+    ],
   },
   start: ["node", program, "gateway", "--port", String(PORT), "--bind", "loopback"],
   env: {
