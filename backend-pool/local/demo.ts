@@ -1,24 +1,22 @@
 /**
- * `npm run demo [-- story|host-loss|fork|webhook|socket]`: start everything on free ports, tell a story, stop. The last line is one
+ * `npm run demo [-- story|host-loss|fork|webhook|socket|secrets|agent]`: start everything on free ports, tell a story, stop. The last line is one
  * JSON object.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defaultHome } from "../config.ts";
-import { launch, type LaunchOptions, type System } from "./launcher.ts";
+import { prepareAgent } from "./story/agent-runtime.ts";
+import { launch } from "./launcher.ts";
 import { tellFork } from "./story/fork.ts";
 import { tellHostLoss } from "./story/host-loss.ts";
+import type { Demo, Prepared } from "./story/prepared.ts";
+import { prepareSecrets } from "./story/secrets.ts";
 import { tellSocket } from "./story/socket.ts";
 import { tellStory } from "./story/tell.ts";
 import { tellWebhook } from "./story/webhook.ts";
 
-interface Demo {
-  readonly options?: Pick<LaunchOptions, "hosts" | "env">;
-  readonly tell: (stage: System & { say: (line: string) => void; stateDir: string }) => Promise<object>;
-}
-
-const demos: Readonly<Record<string, Demo>> = {
+const demos: Readonly<Record<string, Demo | ((stateDir: string) => Promise<Prepared>)>> = {
   story: { tell: tellStory },
   "host-loss": {
     options: { hosts: 2, env: { ROUSE_ARCHIVE_SECONDS: "0", ROUSE_HOST_LEASE_SECONDS: "12" } },
@@ -27,16 +25,20 @@ const demos: Readonly<Record<string, Demo>> = {
   fork: { tell: tellFork },
   webhook: { tell: tellWebhook },
   socket: { tell: tellSocket },
+  secrets: prepareSecrets,
+  agent: prepareAgent,
 };
 
 const name = process.argv.slice(2).find((arg) => arg !== "--") ?? "story";
-const demo = Object.hasOwn(demos, name) ? demos[name] : undefined;
-if (!demo) {
+const chosen = Object.hasOwn(demos, name) ? demos[name] : undefined;
+if (!chosen) {
   console.error(`There is no demo "${name}"; there are: ${Object.keys(demos).join(", ")}.`);
   process.exit(2);
 }
 
 const stateDir = await mkdtemp(join(tmpdir(), "rouse-demo-"));
+const prepared = typeof chosen === "function" ? await chosen(stateDir) : null;
+const demo = prepared ?? (chosen as Demo);
 const system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, ...demo.options });
 let code = 0;
 try {
@@ -47,6 +49,7 @@ try {
   code = 1;
 } finally {
   await system.stop();
+  await prepared?.close();
   await rm(stateDir, { recursive: true, force: true });
 }
 process.exit(code);
