@@ -16,12 +16,7 @@ const PROBE_MS = 60_000;
 /** What is to be reached: a name, or an address that somebody asked for as such. */
 export type Aim =
   | { readonly kind: "name"; readonly name: string }
-  | {
-      readonly kind: "address";
-      readonly address: Address;
-      /** Allowed, as it is what an allowed name resolved to. */
-      readonly named: boolean;
-    };
+  | { readonly kind: "address"; readonly address: Address };
 
 /** Why nothing is connected: a rule, or the network. */
 export type DialFault =
@@ -53,7 +48,7 @@ export class Dialer {
   /** Where to connect to, in the order in which to try, by the rules as they are once that is known. */
   async #find(policy: () => Policy, aim: Aim, port: number): Promise<Found> {
     const { hosts, nameservers } = this.#options;
-    if (aim.kind === "address") return this.#judge(policy(), [aim.address], port, aim.named);
+    if (aim.kind === "address") return this.#judge(policy(), [aim.address], port, false);
     const place = hosts.place(aim.name, port);
     if (place) return judgePlace(policy(), place);
     const found = await nameservers.lookup(aim.name);

@@ -40,7 +40,7 @@ export interface MachineReport {
 
 export class HostOutside implements Outside {
   readonly #ways = new Map<string, Way>();
-  /** Of machines that run no more. Their programs remember what they were told; one that runs on after all, counts on. */
+  /** Of runs that were ended: one that goes on after all, counts on. */
   readonly #asleep = new Map<string, Way>();
   /** Last totals of runs that are over, and that nobody asked for yet. */
   readonly #ended = new Map<string, MachineReport>();
@@ -92,7 +92,7 @@ export class HostOutside implements Outside {
     if (known && known.machine.generation < machine.generation) this.gone(machine.id);
     const asleep = this.#asleep.get(machine.id);
     this.#asleep.delete(machine.id);
-    const before = asleep?.machine.generation === machine.generation ? asleep : new Way(machine, asleep?.told);
+    const before = asleep?.machine.generation === machine.generation ? asleep : new Way(machine);
     const way = this.#ways.get(machine.id) ?? before;
     this.#ways.set(machine.id, way);
     way.take(egress);

@@ -64,8 +64,8 @@ export class OperatorHosts {
 }
 
 /**
- * Addresses that stand for names which have none that a machine could use: `198.18.0.1` and on, a range that is nobody's.
- * A program that looks such a name up and connects to the address reaches the name.
+ * Addresses that stand for names which have none that a machine could use: `198.19.128.1` and on, a range that is
+ * nobody's. Whoever looks such a name up and connects to the address reaches the name.
  */
 export class StandIns {
   readonly #names = new Map<string, Address>();
@@ -73,7 +73,7 @@ export class StandIns {
 
   /** The same names in any order get the same addresses, so that a machine that moves finds them again. */
   constructor(names: Iterable<string>) {
-    let bits = (198n << 24n) | (18n << 16n);
+    let bits = (198n << 24n) | (19n << 16n) | (128n << 8n);
     for (const name of [...new Set(names)].toSorted()) {
       bits += 1n;
       this.#names.set(name, { family: 4, bits });

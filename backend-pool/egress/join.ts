@@ -1,4 +1,6 @@
 /** Two streams as one connection, and the first bytes of one before it is let through. */
+import { constants, type Http2Stream } from "node:http2";
+import { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { isGreeting, sniff, type Sniffed } from "./sniff.ts";
 
@@ -20,19 +22,26 @@ export function join(left: Duplex, right: Duplex, done: () => void = () => undef
     [right, left],
   ] as const) {
     one.pipe(other);
-    const broken = () => other.destroy();
+    const broken = () => breakOff(other);
     one.on("error", broken);
     // Of HTTP/2: a stream that was reset ends as if it were whole.
     one.on("aborted", broken);
     one.once("close", () => {
       if (--open === 0) done();
-      if (!one.readableEnded) return other.destroy();
+      if (!one.readableEnded) return breakOff(other);
       if (other.destroyed) return;
       const timer = setTimeout(() => other.destroy(), FLUSH_MS);
       other.once("close", () => clearTimeout(timer));
     });
-    if (one.destroyed) other.destroy();
+    if (one.destroyed) breakOff(other);
   }
+}
+
+/** Ends a stream so that its other end can't take it for one that is whole. */
+export function breakOff(stream: Duplex): void {
+  if (stream instanceof Socket) stream.resetAndDestroy();
+  else if ("rstCode" in stream) (stream as Http2Stream).close(constants.NGHTTP2_CONNECT_ERROR);
+  stream.destroy();
 }
 
 export interface First {

@@ -62,7 +62,6 @@ export class Resolver {
       const judged = judgeAddress(way.policy, address, true);
       if (!judged.ok) return refuse(judged.rule);
     }
-    way.told.add(name, addresses);
     return answerFor(query, answer.bytes, answer.message);
   }
 }

@@ -4,7 +4,6 @@ import { Counts } from "./counts.ts";
 import type { OutsideMachine } from "./outside.ts";
 import { closedPolicy, policyOf, type Policy, type Verdict } from "./rules.ts";
 import { held, SecretWord, type HeldSecret } from "./secret-word.ts";
-import { Told } from "./told.ts";
 
 /** Questions a second, and how many at once. */
 const DNS_RATE = 100;
@@ -21,7 +20,6 @@ export class Way {
   readonly machine: OutsideMachine;
   readonly counts = new Counts();
   readonly streams = new Set<OpenStream>();
-  readonly told: Told;
   #policy: Policy = closedPolicy;
   #secrets: readonly HeldSecret[] = [];
   #inside: SecretWord | null = null;
@@ -29,10 +27,8 @@ export class Way {
   #questions = DNS_BURST;
   #questionsAt = performance.now();
 
-  /** @param told what earlier runs of the machine were told: its programs remember it */
-  constructor(machine: OutsideMachine, told = new Told()) {
+  constructor(machine: OutsideMachine) {
     this.machine = machine;
-    this.told = told;
   }
 
   get policy(): Policy {

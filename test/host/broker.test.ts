@@ -195,7 +195,8 @@ describe("a request to a host that gets a secret", () => {
     expect(seen[1]?.socket).toBe(seen[0]?.socket);
     // Taken back: the connection ends, on both sides.
     machine.rules({ internet: true }, []);
-    await once(socket.resume(), "close");
+    socket.on("error", () => undefined);
+    await new Promise((resolve) => socket.resume().once("close", resolve));
     await soon(() => expect(seen[0]?.socket.destroyed).toBe(true));
   });
 
@@ -212,14 +213,6 @@ describe("a request to a host that gets a secret", () => {
     expect(said).toMatchObject({ status: 403, headers: { "x-rouse-egress": "secret-plain" } });
     const own = await send(await machine.stream("models.lan", 11_434), { headers: { host: "models.lan:11434" } });
     expect(own.status).toBe(200);
-    expect(seen[0]?.headers.authorization).toBe(`Bearer ${CANARY}`);
-  });
-
-  it("is reached by its address too, when the machine was told it for the name", async () => {
-    const machine = machineWith(secret());
-    await machine.dns(NAME);
-    const socket = await machine.secure("93.184.216.34", 443, NAME);
-    expect((await send(socket, { headers: { host: NAME } })).status).toBe(200);
     expect(seen[0]?.headers.authorization).toBe(`Bearer ${CANARY}`);
   });
 

@@ -180,9 +180,9 @@ describe("hosts of the operator", () => {
     const one = new StandIns(["a.lan", "b.lan"]);
     const other = new StandIns(["b.lan", "a.lan", "b.lan"]);
     const found = one.of("b.lan");
-    expect(found && formatAddress(found)).toBe("198.18.0.2");
+    expect(found && formatAddress(found)).toBe("198.19.128.2");
     expect(other.of("b.lan")).toEqual(found);
     expect(found && other.nameOf(found)).toBe("b.lan");
-    expect(one.nameOf(address("198.18.0.9"))).toBeNull();
+    expect(one.nameOf(address("198.19.128.9"))).toBeNull();
   });
 });
