@@ -161,6 +161,8 @@ export class Boots {
         if (fault instanceof RouseFailure || boot.over.signal.aborted) throw fault;
         // An agent of before services.
         if (fault instanceof AgentRefusal && fault.status === 404) return this.#open(held, boot);
+        // Another agent counts anew.
+        boot.latest = null;
         if (++tries >= LOOK_TRIES)
           throw new RouseFailure("service_not_ready", "The guest agent does not say whether services are ready.", {
             ...{ retryAfterMs: 1000, cause: fault },
@@ -183,7 +185,9 @@ export class Boots {
     let results: Frozen["results"] = [];
     try {
       results = (await freezeServices(await this.#agent(held), Math.max(...seconds) * 1000 + 2000)).results;
-    } catch {
+    } catch (fault) {
+      // An agent of before services has none.
+      if (fault instanceof AgentRefusal && fault.status === 404) return;
       // A guest that is stuck sleeps all the same, unless a service was to agree.
       const service = boot.spec?.services.find(({ freeze }) => freeze?.required)?.name;
       if (service) results = [{ service, ok: false, required: true, message: "the guest agent did not answer" }];
@@ -292,6 +296,7 @@ export class Boots {
         this.#say(held, boot, report);
       } catch (fault) {
         if (signal.aborted || (fault instanceof AgentRefusal && fault.status === 404)) return;
+        after = 0;
       }
       gap = performance.now() - asked > GAP_MAX_MS ? GAP_MS : Math.min(gap * 2, GAP_MAX_MS);
       await pause(gap);

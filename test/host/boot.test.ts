@@ -212,6 +212,18 @@ it("other settings reach a machine that runs, and one that had none", async () =
   await expect.poll(async () => (await reported())?.report.services, polled).toEqual([]);
 });
 
+it("a guest agent of before services lets requests in, and sleeps whatever its services are to agree to", async () => {
+  const old = createServer((_req, res) => res.writeHead(404).end("{}"));
+  await new Promise<void>((resolve) => old.listen(0, "127.0.0.1", resolve));
+  const { port: at } = old.address() as AddressInfo;
+  vi.spyOn(driver, "endpoint").mockResolvedValue({ host: "127.0.0.1", port: at });
+  boot = { ...boot, services: [{ ...web(), freeze: { command: "false", required: true } }] };
+  await create();
+  await admit(1);
+  expect((await machines.pause(id, { generation: 1 })).state).toBe("paused");
+  old.close();
+});
+
 async function freePort(): Promise<number> {
   const probe = createServer();
   await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
