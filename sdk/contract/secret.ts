@@ -84,7 +84,7 @@ export const PutSecret = z
     header: SecretHeader.optional(),
     /** Of mode `broker`: what it holds; `Bearer {value}` unless given. */
     format: Format.optional(),
-    /** Only requests that fit one of them get it; all to `hosts` unless given. */
+    /** Requests to `hosts` that fit none of them are refused; all get it unless given. */
     rules: z.array(SecretRule).min(1).max(secretLimits.rules).optional(),
     /**
      * The variable: the name in upper case unless given. Of mode `broker` there is one only where it is given, or the

@@ -1,9 +1,11 @@
 /** Network rules: as they are set and shown, and when a sandbox's host goes by them. */
+import { runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { InsideTicket } from "../../sdk/contract/egress.ts";
 import type { RouseEvent } from "../../sdk/contract/event.ts";
 import { Network } from "../../sdk/contract/network-settings.ts";
 import type { Forks, Snapshot } from "../../sdk/contract/snapshot.ts";
+import type { SandboxList } from "../../sdk/contract/sandbox.ts";
 import { signingKey, verify } from "../../sdk/contract/ticket.ts";
 import { clientOf, openAccount } from "./accounts.ts";
 import { ask, call, created, fake, faultOf, freshName, heartbeat } from "./client.ts";
@@ -49,6 +51,8 @@ describe("network rules", () => {
     const told = await box.told();
     expect(told.map(({ action }) => action)).toEqual(["create", "wake", "boot"]);
     expect(told.map(({ egress }) => egress?.network)).toEqual([closed, closed, closed]);
+    const { body } = await ask<SandboxList>("GET", `/v1/sandboxes?name=${box.name}`);
+    expect(body.data.map(({ id, network }) => [id, network])).toEqual([[box.id, undefined]]);
     const tickets = told.map(({ egress }) => egress?.inside);
     // Each run has a ticket of its own.
     expect(new Set(tickets).size).toBe(3);
@@ -174,6 +178,26 @@ describe("network rules", () => {
     expect((await reader.as("PUT", path, { internet: false })).status).toBe(403);
     expect((await other.as("GET", path)).status).toBe(404);
     expect((await own.as("PUT", path, { internet: false })).status).toBe(200);
+  });
+});
+
+it("a sandbox of a version before has open rules, and its host is told them with the next run", async () => {
+  const box = await TestOutside.make();
+  await box.act("pause");
+  await runInDurableObject(box.stub, (_object: object, { storage: { sql } }) => {
+    const fields = ["network", "networkSetAt", "secrets", "ownSecrets", "egressVersion", "egressEnforced"];
+    for (const field of fields) sql.exec("UPDATE record SET body = json_remove(body, ?)", `$.${field}`);
+    for (const table of ["egress_runs", "egress_refusals"]) sql.exec(`DROP TABLE ${table}`);
+    sql.exec("DELETE FROM _sql_schema_migrations WHERE id = '0009-egress'");
+  });
+  await box.evict();
+  expect(await box.network()).toMatchObject({ internet: true, version: 1, enforced: false, bytesOut: 0, refusals: [] });
+  await box.act("wake");
+  expect((await box.last()).egress).toMatchObject({ version: 1, network: { internet: true }, brokered: [] });
+  expect(await box.network()).toMatchObject({ enforced: true });
+  expect((await ask("GET", `/v1/sandboxes/${box.id}`)).body).toMatchObject({
+    network: { internet: true },
+    secrets: [],
   });
 });
 

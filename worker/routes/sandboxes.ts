@@ -71,8 +71,8 @@ async function list({ env, caller, url }: Context): Promise<Response> {
     throw new RouseFailure("invalid_request", "The cursor is not one of ours.", {
       details: { issues: [{ path: "cursor", message: "not a cursor" }] },
     });
-  // Names of variables, and what a sandbox starts with, are for single reads.
-  const left = { envNames: undefined, onBoot: undefined, onWake: undefined, services: undefined };
+  // Names of variables, rules, and what a sandbox starts with, are for single reads.
+  const left = { envNames: undefined, network: undefined, onBoot: undefined, onWake: undefined, services: undefined };
   return Response.json({ ...page, data: page.data.map((sandbox) => ({ ...sandbox, ...left })) });
 }
 
