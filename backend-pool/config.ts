@@ -4,6 +4,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
 import { HostSecrets, parseHostKey } from "../sdk/contract/host-secrets.ts";
+import { OperatorHosts } from "./egress/hosts.ts";
 
 const seconds = z.coerce.number().min(0);
 
@@ -42,7 +43,23 @@ const Environment = z.object({
   ROUSE_AGENTS: z.string().default(""),
   /** How often usage is told to the edge; a change of a machine's state is told sooner. */
   ROUSE_USAGE_SECONDS: seconds.default(60),
+  /** Names that machines reach although they are private, and where they lead (`egress/hosts.ts`). */
+  ROUSE_EGRESS_HOSTS: z.string().optional(),
+  /** Certificate and key (PEM, mode 0600) of the authority that machines trust; hosts of a pool share one. Default: one of its own. */
+  ROUSE_EGRESS_CA: z.string().optional(),
+  /** PEM file of authorities that this host trusts out there, beside the usual ones, where it puts secrets in. */
+  ROUSE_EGRESS_UPSTREAM_CA: z.string().optional(),
+  /** Nameservers for machines, by commas: addresses, with or without port. Default: those of this host. */
+  ROUSE_EGRESS_DNS: z.string().optional(),
 });
+
+export interface EgressSettings {
+  readonly hosts: OperatorHosts;
+  readonly authorityFile: string;
+  readonly upstreamCaFile: string | null;
+  /** null: those of this host. */
+  readonly nameservers: readonly string[] | null;
+}
 
 export interface Config extends HostSecrets {
   readonly listen: { readonly host: string; readonly port: number };
@@ -65,6 +82,7 @@ export interface Config extends HostSecrets {
   /** Ids and paths of presets. */
   readonly agents: readonly string[];
   readonly usageSeconds: number;
+  readonly egress: EgressSettings;
 }
 
 /** The folder that holds everything lasting when nothing else is said. */
@@ -102,6 +120,12 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
       .map((one) => one.trim())
       .filter((one) => one !== ""),
     usageSeconds: set.ROUSE_USAGE_SECONDS,
+    egress: {
+      hosts: OperatorHosts.parse(set.ROUSE_EGRESS_HOSTS),
+      authorityFile: set.ROUSE_EGRESS_CA ?? join(set.ROUSE_STATE ?? join(home, "state"), "egress-ca.pem"),
+      upstreamCaFile: set.ROUSE_EGRESS_UPSTREAM_CA ?? null,
+      nameservers: set.ROUSE_EGRESS_DNS?.split(",").map((one) => one.trim()) ?? null,
+    },
     ...secrets,
   };
 }

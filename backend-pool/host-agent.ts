@@ -17,8 +17,7 @@ import { relief } from "./machine/disk-relief.ts";
 import { Captures } from "./machine/captures.ts";
 import { Differences } from "./machine/differences.ts";
 import { Machines } from "./machine/machines.ts";
-import { closedOutside } from "./egress/closed.ts";
-import type { Outside } from "./egress/outside.ts";
+import { HostOutside } from "./egress/host-outside.ts";
 import { recallEgress } from "./egress/recall.ts";
 import { MachineVolumes } from "./machine/volumes.ts";
 import { Bases } from "./machine/qemu/bases.ts";
@@ -29,6 +28,7 @@ import { Fence } from "./machine/fence.ts";
 import { roomBelow } from "./machine/room.ts";
 import { Warden } from "./machine/warden.ts";
 import { EdgeClock } from "./report/edge-clock.ts";
+import { EgressReporter } from "./report/egress-report.ts";
 import { Meter } from "./report/meter.ts";
 import { Metering } from "./report/metering.ts";
 import { Reporter } from "./report/reporter.ts";
@@ -61,7 +61,7 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   const captures = new Captures(driver, journal, archiver);
   const { sleepers } = driver;
   const volumes = archiver && sleepers ? new MachineVolumes(driver, sleepers.volumes, journal, archiver) : null;
-  const outside: Outside = closedOutside;
+  const outside = await HostOutside.open({ ...config.egress, edgeUrl: config.edgeUrl, hostKey: config.hostKey });
   const machines = new Machines(driver, journal, config, {
     outside,
     recall: (machine) => recallEgress(config, machine),
@@ -123,6 +123,8 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
     onTaken: (is) => (draining = is),
   });
   await reporter.start();
+  const egressReporter = new EgressReporter({ edgeUrl, hostKey, takeReports: () => outside.news() });
+  egressReporter.start();
   return {
     url,
     machines,
@@ -134,6 +136,8 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
       if (failed.length > 0) log({ level: "warn", message: "could not be paused and run on", machines: failed });
       await reporter.sendEvents();
       await reporter.sendUsage(0);
+      await egressReporter.close();
+      outside.close();
       reporter.close();
       await closeServer(server);
       await archiver?.close();
