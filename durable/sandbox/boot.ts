@@ -1,7 +1,9 @@
 /** What hosts told of a sandbox's start: the newest word, and what else there is to go on with. */
 import { GuestBoot, type Resume } from "../../sdk/contract/boot.ts";
+import type { Queue } from "../../sdk/contract/queue.ts";
 import { checkpointsObject, type LastCheckpoint } from "../checkpoints/api.ts";
 import type { Draft } from "../events/draft.ts";
+import { stateObject } from "../state/api.ts";
 import { bootEvents, resumeOf } from "./boot-settings.ts";
 import type { SandboxRecord } from "./record.ts";
 
@@ -57,6 +59,14 @@ async function lastCheckpoint(env: Env, { account, label, id }: SandboxRecord): 
 }
 
 /** Tasks of all its queues; null where it has none. */
-async function queueDepth(_env: Env, _record: SandboxRecord): Promise<Resume["queue"]> {
-  return null;
+async function queueDepth(env: Env, { account, id }: SandboxRecord): Promise<Resume["queue"]> {
+  const asker = { by: "resume", sandboxId: id, generation: null };
+  const answer = await stateObject(env.STATE, account, id).queues(asker);
+  if (!answer.ok || answer.queues.length === 0) return null;
+  const sum = (count: (queue: Queue) => number) => answer.queues.reduce((total, queue) => total + count(queue), 0);
+  return {
+    waiting: sum(({ ready, delayed }) => ready + delayed),
+    leased: sum(({ leased }) => leased),
+    dead: sum(({ dead }) => dead),
+  };
 }

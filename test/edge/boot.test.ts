@@ -171,6 +171,17 @@ describe("GET :resume", () => {
   });
 });
 
+it("tasks of its queues are something to go on with", async () => {
+  const { id } = await created(settings);
+  const put = async (queue: string, more: object = {}) =>
+    ask("POST", `/v1/sandboxes/${id}/queues/${queue}/tasks`, { payload: { step: 8 }, ...more });
+  expect((await put("jobs")).status).toBe(200);
+  expect((await put("jobs", { delaySeconds: 600 })).status).toBe(200);
+  expect((await put("mail")).status).toBe(200);
+  expect((await ask("POST", `/v1/sandboxes/${id}/queues/mail:take`, { leaseSeconds: 60 })).status).toBe(200);
+  expect(await resume(id)).toMatchObject({ queue: { waiting: 2, leased: 1, dead: 0 }, unfinished: true });
+});
+
 describe("failures are events", () => {
   it("once for a command, and once for each service in a run", async () => {
     const { id } = await created(settings);
