@@ -8,12 +8,15 @@ import { Interpreter } from "./interpreter.ts";
 import { Links } from "./links.ts";
 import { Memory } from "./memory.ts";
 import { SandboxNetwork } from "./network.ts";
+import { Objects } from "./objects.ts";
 import { Previews } from "./previews.ts";
 import { Processes } from "./process.ts";
+import { queuesOf, type Queues } from "./queues.ts";
 import { Schedules } from "./schedules.ts";
 import { SandboxSecrets } from "./secrets.ts";
 import { Services } from "./services.ts";
 import { Sockets } from "./sockets.ts";
+import { State } from "./state.ts";
 import type { Remote } from "./remote.ts";
 
 export abstract class Resources {
@@ -45,6 +48,12 @@ export abstract class Resources {
   readonly network: SandboxNetwork;
   /** Secrets of its own, and those of the account that it has. */
   readonly secrets: SandboxSecrets;
+  /** Keys with values, and a database, outside of its machine. */
+  readonly data: State;
+  /** Queues of tasks outside of its machine: `queues("name")`. */
+  readonly queues: Queues;
+  /** Bytes under keys, outside of its machine. */
+  readonly objects: Objects;
   /** WebSockets that are held while it sleeps. */
   readonly sockets: Sockets;
 
@@ -64,5 +73,8 @@ export abstract class Resources {
     this.schedules = new Schedules(remote);
     this.services = new Services(remote);
     this.sockets = new Sockets(remote);
+    this.data = new State(remote);
+    this.queues = queuesOf(remote);
+    this.objects = new Objects(remote);
   }
 }

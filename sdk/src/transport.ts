@@ -32,6 +32,8 @@ export interface Call extends RequestOptions {
   json?: unknown;
   /** Body as it is; must be sendable again. */
   bytes?: Uint8Array<ArrayBuffer>;
+  /** More headers; they win over those that follow from the rest. */
+  headers?: Readonly<Record<string, string>> | undefined;
   accept?: "application/json" | "application/x-ndjson" | "application/octet-stream";
   /** `Prefer: wait=`, seconds. */
   waitSeconds?: number | undefined;
@@ -198,6 +200,7 @@ export class Transport {
       headers.set("content-type", "application/octet-stream");
       init.body = call.bytes;
     }
+    for (const [name, value] of Object.entries(call.headers ?? {})) headers.set(name, value);
     try {
       const response = await this.#fetch(`${baseUrl}${call.path}${queryString(call.query)}`, init);
       attempt.answered();

@@ -30,7 +30,9 @@ import { members } from "./members.ts";
 import { memory } from "./memory.ts";
 import { network } from "./network.ts";
 import { notices } from "./notices.ts";
+import { object } from "./object.ts";
 import { pause } from "./pause.ts";
+import { queue } from "./queue.ts";
 import { recover } from "./recover.ts";
 import { restart } from "./restart.ts";
 import { resume } from "./resume.ts";
@@ -43,6 +45,7 @@ import { services } from "./services.ts";
 import { secret } from "./secret.ts";
 import { snapshot } from "./snapshot.ts";
 import { sockets } from "./sockets.ts";
+import { state } from "./state.ts";
 import { stop } from "./stop.ts";
 import { store } from "./store.ts";
 import { undelete } from "./undelete.ts";
@@ -76,6 +79,9 @@ export const commands: readonly Command[] = [
   volume,
   hook,
   schedule,
+  state,
+  queue,
+  object,
   memory,
   store,
   checkpoint,
