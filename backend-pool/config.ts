@@ -41,6 +41,10 @@ const Environment = z.object({
   ROUSE_SPARES: z.coerce.number().int().min(0).max(64).default(2),
   /** Agents whose images this host makes and offers: ids of presets, or paths of presets of one's own, by commas. */
   ROUSE_AGENTS: z.string().default(""),
+  /** Which drills it takes part in: `own`, those that end machines; `all`, those that end this agent and the edge, too. */
+  ROUSE_DRILLS: z.enum(["own", "all"]).default("own"),
+  /** Where the process of an edge beside this agent is noted (`process-mark.ts`). */
+  ROUSE_EDGE_PID_FILE: z.string().optional(),
   /** How often usage is told to the edge; a change of a machine's state is told sooner. */
   ROUSE_USAGE_SECONDS: seconds.default(60),
   /** Names that machines reach although they are private, and where they lead (`egress/hosts.ts`). */
@@ -82,6 +86,8 @@ export interface Config extends HostSecrets {
   /** Ids and paths of presets. */
   readonly agents: readonly string[];
   readonly usageSeconds: number;
+  readonly drills: "own" | "all";
+  readonly edgePidFile: string | null;
   readonly egress: EgressSettings;
 }
 
@@ -120,6 +126,8 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
       .map((one) => one.trim())
       .filter((one) => one !== ""),
     usageSeconds: set.ROUSE_USAGE_SECONDS,
+    drills: set.ROUSE_DRILLS,
+    edgePidFile: set.ROUSE_EDGE_PID_FILE ?? null,
     egress: {
       hosts: OperatorHosts.parse(set.ROUSE_EGRESS_HOSTS),
       authorityFile: set.ROUSE_EGRESS_CA ?? join(set.ROUSE_STATE ?? join(home, "state"), "egress-ca.pem"),

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { Heartbeat } from "../sdk/contract/host.ts";
 import { isSnapshotId, isVolumeCopyId } from "../sdk/contract/names.ts";
 import type { Config } from "./config.ts";
+import { HostDrills } from "./http/drills.ts";
 import { hostServer } from "./http/server.ts";
 import type { Driver } from "./machine/driver.ts";
 import { ArchiveEdge } from "./archive/edge.ts";
@@ -107,6 +108,7 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   const { hostKey, controlSecret, ticketSecret, edgeUrl, usageSeconds } = config;
   const server = await hostServer({
     ...{ machines, controlSecret, ticketSecret, about: heartbeat },
+    drills: new HostDrills({ stateDir: config.stateDir, allowed: config.drills, edgePidFile: config.edgePidFile }),
     now: () => edgeClock.now(),
   });
   server.listen(config.listen.port, config.listen.host);

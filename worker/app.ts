@@ -17,6 +17,7 @@ import { eventRoute } from "./routes/events.ts";
 import { copyRoute } from "./routes/copies.ts";
 import { hookRoute } from "./routes/hooks.ts";
 import { guestRoute } from "./routes/guest.ts";
+import { drillRoute } from "./routes/drills.ts";
 import { homeRoute } from "./routes/homes.ts";
 import { takeHook } from "./routes/hook-intake.ts";
 import { internal } from "./routes/internal.ts";
@@ -98,6 +99,8 @@ function run(context: Context): Promise<Response> {
       return secretRoute(context);
     case "sandboxSecrets":
       return sandboxSecretRoute(context);
+    case "drills":
+      return drillRoute(context);
     case "domains":
       return domainRoute(context);
     case "state":

@@ -22,6 +22,7 @@ declare namespace Cloudflare {
     MEMORY: DurableObjectNamespace<never>;
     STORES: DurableObjectNamespace<never>;
     CHECKPOINTS: DurableObjectNamespace<never>;
+    DRILLS: DurableObjectNamespace<never>;
     SECRETS: DurableObjectNamespace<never>;
     /** Where names are looked up: a resolver that speaks RFC 8484; https://cloudflare-dns.com/dns-query unless set. */
     ROUSE_DNS_URL?: string;

@@ -11,6 +11,7 @@ export { CheckpointsObject } from "../durable/checkpoints/object.ts";
 export { ClaimsObject } from "../durable/claims/object.ts";
 export { DatabaseObject } from "../durable/state/database.ts";
 export { DomainObject } from "../durable/domains/object.ts";
+export { DrillsObject } from "../durable/drills/object.ts";
 export { InboxObject } from "../durable/inbox/object.ts";
 export { LoginObject } from "../durable/login/object.ts";
 export { MemoryObject } from "../durable/memory/object.ts";

@@ -23,8 +23,10 @@ import {
   type MachineVerb,
   type VolumeVerb,
 } from "../../sdk/contract/host.ts";
+import { drillPaths, KillMachine, KillPart } from "../../sdk/contract/host-drill.ts";
 import { SandboxId, SnapshotId } from "../../sdk/contract/names.ts";
 import type { Machines } from "../machine/machines.ts";
+import type { HostDrills } from "./drills.ts";
 import type { Revocations } from "./revocations.ts";
 
 const BODY_LIMIT = 262_144;
@@ -34,12 +36,20 @@ export class Control {
   readonly #revocations: Revocations;
   readonly #secret: Buffer;
   readonly #about: () => Promise<object>;
+  readonly #drills: HostDrills | null;
 
-  constructor(machines: Machines, revocations: Revocations, controlSecret: string, about: () => Promise<object>) {
+  constructor(
+    machines: Machines,
+    revocations: Revocations,
+    controlSecret: string,
+    about: () => Promise<object>,
+    drills: HostDrills | null = null,
+  ) {
     this.#machines = machines;
     this.#revocations = revocations;
     this.#secret = digest(controlSecret);
     this.#about = about;
+    this.#drills = drills;
   }
 
   async request(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -55,6 +65,7 @@ export class Control {
       this.#revocations.revoke(parseOrFail(Revoke, await jsonBody(req)).keyIds);
       return answer(res, { ok: true });
     }
+    if (path === drillPaths.parts) return answer(res, await this.#drill(req));
     if (path === hostPaths.diffs && req.method === "POST")
       return answer(res, await this.#machines.diff(parseOrFail(DiffStates, await jsonBody(req))));
     const capture = /^\/captures\/([^/]+)$/.exec(path)?.[1];
@@ -67,6 +78,8 @@ export class Control {
     const id = parseOrFail(SandboxId, decodeURIComponent(match[1]), "machine id");
     if (match[2] === "capture" && req.method === "POST")
       return answer(res, await this.#machines.capture(id, parseOrFail(CaptureMachine, await jsonBody(req))));
+    if (match[2] === "kill" && req.method === "POST")
+      return answer(res, await this.#machines.kill(id, parseOrFail(KillMachine, await jsonBody(req)).generation));
     const volumeVerb = volumeVerbs.find((known) => known === match[2]);
     if (volumeVerb && req.method === "POST")
       return answer(res, await this.#actOnVolume(id, volumeVerb, await jsonBody(req)));
@@ -87,6 +100,11 @@ export class Control {
       default:
         throw new RouseFailure("method_not_allowed", `${req.method} does not apply to a machine.`);
     }
+  }
+
+  async #drill(req: IncomingMessage): Promise<object> {
+    if (!this.#drills) throw new RouseFailure("unavailable", "This host takes no part in drills.");
+    return req.method === "POST" ? this.#drills.take(parseOrFail(KillPart, await jsonBody(req))) : this.#drills.state;
   }
 
   #actOnVolume(id: string, verb: VolumeVerb, body: unknown): Promise<Machine> {

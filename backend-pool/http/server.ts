@@ -4,6 +4,7 @@ import type { Duplex } from "node:stream";
 import { errorBody, RouseFailure, statusOf } from "../../sdk/contract/errors.ts";
 import type { Machines } from "../machine/machines.ts";
 import { Control } from "./control.ts";
+import type { HostDrills } from "./drills.ts";
 import { Revocations } from "./revocations.ts";
 import { Tunnel } from "./tunnel.ts";
 
@@ -14,13 +15,15 @@ export interface HostServerOptions {
   /** Signs tickets for this host. */
   readonly ticketSecret: string;
   readonly about: () => Promise<object>;
+  /** What it ends for drills beside machines; nothing unless given. */
+  readonly drills?: HostDrills;
   /** The edge's clock, Unix milliseconds; this host's own unless given. */
   readonly now?: () => number;
 }
 
 export async function hostServer(options: HostServerOptions): Promise<Server> {
   const revocations = new Revocations();
-  const control = new Control(options.machines, revocations, options.controlSecret, options.about);
+  const control = new Control(options.machines, revocations, options.controlSecret, options.about, options.drills);
   const tunnel = await Tunnel.open(options.machines, revocations, options.ticketSecret, options.now ?? Date.now);
   const server = createServer({ keepAliveTimeout: 60_000, requestTimeout: 0, headersTimeout: 30_000 }, (req, res) => {
     const handled = req.url?.startsWith("/m/") ? tunnel.request(req, res) : control.request(req, res);

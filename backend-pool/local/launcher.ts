@@ -1,12 +1,13 @@
 /** The whole system on one machine: edge and host agent as processes, started in order, restarted when they die. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { createWriteStream } from "node:fs";
+import { createWriteStream, writeFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { markOf } from "../process-mark.ts";
 import { openHome, writeHostSecrets, type Home } from "./home.ts";
 
 const program = (name: string) => fileURLToPath(new URL(name, import.meta.url));
@@ -47,7 +48,7 @@ export function edgePart(kind: EdgeKind, env: Record<string, string>, stateDir: 
   const file = program(kind === "workerd" ? "workerd-edge.ts" : "edge-main.ts");
   const trials = process.env["ROUSE_TRIALS"] ?? "open";
   const own = { ROUSE_TRIALS: trials, ...env, ROUSE_EDGE_DIR: join(stateDir, "edge") };
-  return new Part("edge", file, own, join(stateDir, "edge.log"), supervise);
+  return new Part("edge", file, own, join(stateDir, "edge.log"), supervise, join(stateDir, "edge.pid"));
 }
 
 export interface System {
@@ -74,13 +75,23 @@ export class Part {
   #child: ChildProcess | null = null;
   #wanted = false;
   readonly #supervise: boolean;
+  readonly #pidFile: string | null;
 
-  constructor(name: string, file: string, env: Record<string, string>, logFile: string, supervise: boolean) {
+  /** @param pidFile where its process is noted */
+  constructor(
+    name: string,
+    file: string,
+    env: Record<string, string>,
+    logFile: string,
+    supervise: boolean,
+    pidFile: string | null = null,
+  ) {
     this.name = name;
     this.#file = file;
     this.#env = env;
     this.#logFile = logFile;
     this.#supervise = supervise;
+    this.#pidFile = pidFile;
   }
 
   get pid(): number | undefined {
@@ -98,6 +109,8 @@ export class Part {
       detached: true,
     });
     this.#child = child;
+    const mark = child.pid === undefined ? null : markOf(child.pid);
+    if (this.#pidFile !== null && mark !== null) writeFileSync(this.#pidFile, mark, { mode: 0o600 });
     // A full disk must not end the system because its log can't grow.
     log.on("error", () => child.stderr.resume());
     child.stderr.pipe(log);
@@ -177,6 +190,9 @@ export async function launch(options: LaunchOptions): Promise<System> {
       ...(n > 1 && options.otherHomeDir !== undefined ? { ROUSE_HOME: options.otherHomeDir } : {}),
       ROUSE_STATE: stateDir,
       ROUSE_LISTEN: `127.0.0.1:${port}`,
+      ROUSE_EDGE_PID_FILE: join(options.stateDir, "edge.pid"),
+      // What is started again when it dies may be killed for a try.
+      ROUSE_DRILLS: options.env?.["ROUSE_DRILLS"] ?? process.env["ROUSE_DRILLS"] ?? (supervise ? "all" : "own"),
       ROUSE_SECRETS_FILE: await writeHostSecrets(home, n === 1 ? "local" : `local-${n}`, stateDir),
     };
     const name = n === 1 ? "host agent" : `host agent ${n}`;

@@ -247,6 +247,16 @@ export class Machines extends MachineRuns {
     });
   }
 
+  /** End a run this instant, as a fault of its host would, for a drill. */
+  kill(id: string, generation: number): Promise<Machine> {
+    const held = this.get(id);
+    return this.act(held, "kill", async () => {
+      if (held.row.state !== "running" || held.row.generation !== generation) throw conflict(held, "kill");
+      await this.haltRun(held, "vm_crashed");
+      this.emit("news");
+    });
+  }
+
   configure(id: string, request: RunMachine): Promise<Machine> {
     const held = this.get(id);
     return this.act(held, "configure", async () => {

@@ -3,6 +3,7 @@ import { labelOfId } from "../../sdk/contract/names.ts";
 import { backoffMs } from "../backoff.ts";
 import { checkpointsObject } from "../checkpoints/api.ts";
 import { claimsObject } from "../claims/api.ts";
+import { drillsObject } from "../drills/api.ts";
 import { readBoard } from "../hosts/board-facade.ts";
 import { inboxObject } from "../inbox/api.ts";
 import { memoryOfSandbox } from "../memory/api.ts";
@@ -55,9 +56,9 @@ export interface CloseInbox {
   readonly sandboxId: string;
 }
 
-/** The schedules, or the mirror of its checkpoints: the sandbox is deleted for good. */
+/** The schedules, the mirror of its checkpoints, or its drills: the sandbox is deleted for good. */
 export interface CloseSchedules {
-  readonly kind: "schedules" | "checkpoints";
+  readonly kind: "schedules" | "checkpoints" | "drills";
   readonly sandboxId: string;
 }
 
@@ -119,6 +120,7 @@ const FIRST_TRY_MS: Record<Errand["kind"], number> = {
   schedules: 1000,
   memory: 1000,
   checkpoints: 1000,
+  drills: 1000,
   homes: 1000,
   domains: 1000,
   secrets: 1000,
@@ -222,6 +224,11 @@ export class Errands {
         await checkpointsObject(this.#env.CHECKPOINTS, account, labelOfId(sandboxId) ?? "").purge(sandboxId);
         return true;
       }
+      case "drills": {
+        const { sandboxId } = errand;
+        await drillsObject(this.#env.DRILLS, account, labelOfId(sandboxId) ?? "").purge(sandboxId);
+        return true;
+      }
       case "schedules": {
         const { sandboxId } = errand;
         await schedulesObject(this.#env.SCHEDULES, account, labelOfId(sandboxId) ?? "").purge(sandboxId);
@@ -281,6 +288,7 @@ function keyOf(errand: Errand): string {
       return `inbox ${errand.sandboxId}`;
     case "schedules":
     case "checkpoints":
+    case "drills":
       return `${errand.kind} ${errand.sandboxId}`;
     case "memory":
       return `memory ${errand.sandboxId}`;

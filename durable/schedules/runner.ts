@@ -6,6 +6,7 @@ import type { Process } from "../../sdk/contract/guest.ts";
 import { defaults } from "../../sdk/contract/sandbox.ts";
 import { scheduleLimits, type ScheduleAction } from "../../sdk/contract/schedule.ts";
 import type { Cause } from "../../sdk/contract/timeline.ts";
+import { drillsObject } from "../drills/api.ts";
 import { Commands } from "./commands.ts";
 import { causeOf, Machine, type Reached } from "./machine.ts";
 import { ended, type Output, type RunRecord } from "./record.ts";
@@ -25,11 +26,15 @@ const STORE_AFTER_MS = 10_000;
 const OVERTIME_MS = 300_000;
 /** A machine that somebody put to sleep is looked after so often, milliseconds. */
 const ASLEEP_MS = 60_000;
+/** A drill that goes on is looked at so often, milliseconds. */
+const DRILL_MS = 5000;
 
 type Tried = Pick<Reached<unknown>, "woken" | "wakeMs"> &
   (
     | { readonly what: "fault"; readonly fault: Fault }
     | { readonly what: "awake" }
+    | { readonly what: "drills" }
+    | { readonly what: "drilled"; readonly state: string; readonly output: Output; readonly bytes: number }
     | { readonly what: "started"; readonly process: Process }
     | { readonly what: "answered"; readonly status: number; readonly output: Output; readonly bytes: number }
   );
@@ -95,6 +100,17 @@ export class Runner {
     switch (tried.what) {
       case "awake":
         return this.#store.saveRun(ended(counted, "succeeded", null, now));
+      case "drills":
+        return this.#store.saveRun({ ...known, reason: null, dueAt: now + DRILL_MS });
+      case "drilled": {
+        const { state, output, bytes } = tried;
+        const seen = { ...counted, outputBytes: bytes, truncated: bytes > scheduleLimits.outputBytes };
+        return this.#store.transaction(() => {
+          this.#store.saveOutput(run.id, output);
+          const isFine = state === "passed";
+          this.#store.saveRun(ended(seen, isFine ? "succeeded" : "failed", isFine ? null : `drill_${state}`, now));
+        });
+      }
       case "started": {
         const at = { processId: tried.process.id, processAt: now, reachedAt: now };
         return this.#store.saveRun({ ...counted, ...at, dueAt: now + lookAgainMs(0) });
@@ -138,6 +154,20 @@ export class Runner {
         const { woken, wakeMs, ...reached } = await commands.start(cause);
         if (!reached.ok) return { ...faulty(reached.failure, isSettling(woken)), woken, wakeMs };
         return { what: "started", process: reached.value, woken, wakeMs };
+      }
+      case "drill": {
+        const drills = drillsObject(this.#env.DRILLS, whose.account, whose.label);
+        // Under the run's id: it is begun once, and then this is how it is.
+        const once = { key: run.id, fingerprint: action.kill };
+        const begun = await drills.begin(whose.sandboxId, { kill: action.kill }, once);
+        const way = { woken: false, wakeMs: null };
+        if (!begun.ok) return { ...faulty(begun.failure, false), ...way };
+        const { state } = begun.drill;
+        if (state === "running") return { what: "drills", ...way };
+        const body = new TextEncoder().encode(JSON.stringify(begun.drill));
+        const kept = body.slice(0, scheduleLimits.outputBytes);
+        const output = { stdout: null, stderr: null, body: new Uint8Array(kept) };
+        return { what: "drilled", state, output, bytes: body.length, ...way };
       }
       case "request": {
         const { woken, wakeMs, ...reached } = await this.#request(machine, run, action, cause);

@@ -1,6 +1,7 @@
 /** Schedules of a sandbox: when it is woken, what runs in it then, and what became of each run. */
 import { z } from "zod";
 import { CRON_MAX, parseCron } from "./cron.ts";
+import { DrillKill } from "./drill.ts";
 import { AGENT_PORT } from "./guest-limits.ts";
 import { ScheduleId, ScheduleRunId, SandboxId } from "./names.ts";
 import { Env } from "./sandbox.ts";
@@ -132,12 +133,15 @@ const Request = z
     path: ["body"],
   });
 
-/** What a schedule does: a command, a request to a program in the sandbox, or only a wake. */
+/** Kill that, and see what comes back. What is made of it is the drill itself; its end is the run's. */
+const Drill = z.strictObject({ kind: z.literal("drill"), kill: DrillKill });
+
+/** What a schedule does: a command, a request to a program in the sandbox, a drill, or only a wake. */
 export const ScheduleAction = z
-  .discriminatedUnion("kind", [Command, Request, z.strictObject({ kind: z.literal("wake") })])
+  .discriminatedUnion("kind", [Command, Request, Drill, z.strictObject({ kind: z.literal("wake") })])
   .meta({ id: "ScheduleAction" });
 export type ScheduleAction = z.infer<typeof ScheduleAction>;
-export const scheduleActionKinds = ["command", "request", "wake"] as const;
+export const scheduleActionKinds = ["command", "request", "drill", "wake"] as const;
 
 const settings = {
   /** No other schedule of the sandbox has it. */
@@ -213,7 +217,7 @@ const run = {
   state: ScheduleRunState,
   /**
    * Why it failed, was skipped, or waits: an error code such as `sandbox_stopped`, or `exit_code`, `http_status`,
-   * `timeout`, `process_lost`, `broke_off`, `overlap`, `missed`.
+   * `drill_lost`, `drill_failed`, `timeout`, `process_lost`, `broke_off`, `overlap`, `missed`.
    */
   reason: z.string().nullable(),
   /** Tries so far that count. */

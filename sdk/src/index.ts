@@ -52,6 +52,8 @@ export type {
   SaveOptions,
 } from "./checkpoint.ts";
 export { Checkpoints } from "./checkpoints.ts";
+export { Drills } from "./drills.ts";
+export type { DrillOptions } from "./drills.ts";
 export type { GetCheckpointOptions, MirroredCheckpoint, PutCheckpointOptions } from "./checkpoints.ts";
 export { Schedules } from "./schedules.ts";
 export type { ScheduleChanges, ScheduleInput, ScheduleRunFilter } from "./schedules.ts";
@@ -146,6 +148,7 @@ export type {
   DomainState,
   UpdateDomain,
 } from "../contract/domain.ts";
+export type { CreateDrill, Drill, DrillKill, DrillLoss, DrillState, DrillView } from "../contract/drill.ts";
 export type { CheckpointInfo, CheckpointVersion, DeletedCheckpoint } from "../contract/checkpoint.ts";
 export type { ErrorBody, ErrorCode } from "../contract/errors.ts";
 export type {

@@ -1,6 +1,7 @@
 /** What one sandbox has, each with methods of its own. */
 import { Checkpoints } from "./checkpoints.ts";
 import { Domains } from "./domains.ts";
+import { Drills } from "./drills.ts";
 import { Events } from "./events.ts";
 import { Files } from "./files.ts";
 import { Hooks } from "./hooks.ts";
@@ -36,6 +37,8 @@ export abstract class Resources {
   readonly hooks: Hooks;
   /** What runs in it at its times, for which it is woken. */
   readonly schedules: Schedules;
+  /** What comes back after a kill. */
+  readonly drills: Drills;
   /** What its programs saved, while it sleeps too. */
   readonly checkpoints: Checkpoints;
   /** Programs that it starts with, and that are kept running. */
@@ -65,6 +68,7 @@ export abstract class Resources {
     this.links = new Links(remote);
     this.events = new Events(remote);
     this.hooks = new Hooks(remote);
+    this.drills = new Drills(remote);
     this.checkpoints = new Checkpoints(remote);
     this.memory = new Memory(remote.transport, remote.path("/memory"));
     this.domains = new Domains(remote);

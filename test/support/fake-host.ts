@@ -28,6 +28,7 @@ import { controlSecret, ticketSecret } from "../../sdk/contract/host-secrets.ts"
 import { labelOfId } from "../../sdk/contract/names.ts";
 import { signingKey, Ticket, verify, type SigningKey } from "../../sdk/contract/ticket.ts";
 import { FakeCommands, type CommandTurn } from "./fake-commands.ts";
+import { FakeDrills, type DrillOrders } from "./fake-drills.ts";
 import { FakeOutside } from "./fake-outside.ts";
 import { FakeProgram, type Turn } from "./fake-program.ts";
 import { FakeSockets, type SocketOrders } from "./fake-sockets.ts";
@@ -69,6 +70,7 @@ export class FakeHost {
   readonly #secrets: Promise<ReadonlySet<string>>;
   readonly #keys: Promise<SigningKey[]>;
   readonly #sockets = new FakeSockets();
+  readonly #drills = new FakeDrills();
   readonly #outside = new FakeOutside();
   readonly #machines = new Map<string, Held>();
   readonly #logs = new Map<string, string[]>();
@@ -154,10 +156,10 @@ export class FakeHost {
         for (const go of this.#holds.get(label) ?? []) go();
         this.#holds.delete(label);
         break;
+      case "/fake/drill":
+        return json(res, 200, this.#drills.order(label, JSON.parse((await bytesOf(req)).toString()) as DrillOrders));
       case "/fake/crash":
-        for (const one of held)
-          one.machine = { ...one.machine, state: "stopped", memory: "none", endReason: "vm_crashed" };
-        for (const { machine } of held) this.#sockets.cut(machine.id);
+        for (const one of held) this.#crash(one);
         break;
       case "/fake/sleep":
         for (const one of held)
@@ -235,6 +237,11 @@ export class FakeHost {
       const made = { path: "/workspace/new", change: "added", kind: "file", sizeBefore: null, sizeAfter: 7 };
       return json(res, 200, { data: [made], truncated: false });
     }
+    if (url.pathname === "/drills") {
+      const part = this.#drills.part(req.method, (await bytesOf(req)).toString());
+      if (!part) throw new RouseFailure("unavailable", "not here");
+      return json(res, 200, part);
+    }
     const dropped = /^\/captures\/([^/]+)$/.exec(url.pathname)?.[1];
     if (dropped !== undefined) {
       this.#captures.delete(dropped);
@@ -287,6 +294,7 @@ export class FakeHost {
     if (action === "get") return machine;
     // Volumes are a word to it; what a host stores of them tests say themselves.
     if (volumeVerbs.some((verb) => verb === action)) return machine;
+    if (action === "kill") return this.#crash(held);
     if (action !== "capture" && !machineVerbs.some((verb) => verb === action))
       throw new RouseFailure("route_not_found", "no such verb");
     if (action === "capture") {
@@ -409,6 +417,13 @@ export class FakeHost {
       const commands = this.#commandsOf(label);
       return commands.take(path, url.searchParams, await bytesOf(req), req, res);
     }
+    if (target === "agent" && path === "/exec") {
+      const body = (await bytesOf(req)).toString();
+      const ran = this.#drills.run(label, held.machine, body);
+      if (ran === "crash") return void (this.#crash(held), req.socket.destroy());
+      if (ran) return json(res, 200, ran);
+      return this.#echo(res, { target, path: path + url.search, body: Buffer.from(body) }, req, held);
+    }
     switch (path) {
       case "/counter":
         held.counter += 1;
@@ -433,20 +448,32 @@ export class FakeHost {
         res.end("data: two\n\n");
         return;
       }
-      default: {
-        const body = await bytesOf(req);
-        json(res, 200, {
-          target,
-          method: req.method,
-          path: path + url.search,
-          headers: req.headers,
-          bytes: body.length,
-          sha256: createHash("sha256").update(body).digest("hex"),
-          text: body.length < 10_000 ? body.toString() : null,
-          generation: held.machine.generation,
-        });
-      }
+      default:
+        this.#echo(res, { target, path: path + url.search, body: await bytesOf(req) }, req, held);
     }
+  }
+
+  /** Answered with what was asked. */
+  #echo(
+    res: ServerResponse,
+    asked: { target: string; path: string; body: Buffer },
+    req: IncomingMessage,
+    held: Held,
+  ): void {
+    const { target, path, body } = asked;
+    json(res, 200, {
+      ...{ target, method: req.method, path, headers: req.headers, bytes: body.length },
+      sha256: createHash("sha256").update(body).digest("hex"),
+      text: body.length < 10_000 ? body.toString() : null,
+      generation: held.machine.generation,
+    });
+  }
+
+  #crash(held: Held): Machine {
+    held.machine = { ...held.machine, state: "stopped", memory: "none", endReason: "vm_crashed" };
+    this.#sockets.cut(held.machine.id);
+    this.#drills.forget(labelOfId(held.machine.id) ?? "");
+    return held.machine;
   }
 
   #commandsOf(label: string): FakeCommands {

@@ -27,6 +27,7 @@ export type Work =
   | "sharedState"
   | "stores"
   | "checkpoints"
+  | "drills"
   | "queues"
   | "objects";
 

@@ -70,6 +70,7 @@ import { agents } from "./agent-operations.ts";
 import { checkpoints } from "./checkpoint-operations.ts";
 import { resumes, services } from "./boot-operations.ts";
 import { copies } from "./copy-operations.ts";
+import { drills } from "./drill-operations.ts";
 import { domains } from "./domain-operations.ts";
 import { network } from "./network-operations.ts";
 import { sandboxSecrets, secrets } from "./secret-operations.ts";
@@ -473,6 +474,7 @@ export const operations: readonly Operation[] = [
   ...sharedMemory.map((one) => ({ ...one, work: "sharedMemory" as const })),
   ...sharedState.map((one) => ({ ...one, work: "sharedState" as const })),
   ...stores.map((one) => ({ ...one, work: "stores" as const })),
+  ...drills.map((one) => ({ ...one, work: "drills" as const })),
   ...schedules.map((one) => ({ ...one, work: "schedules" as const })),
   ...domains.map((one) => ({ ...one, work: "domains" as const })),
   ...network.map((one) => ({ ...one, work: "network" as const })),

@@ -44,6 +44,9 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
     case "events":
       // Whoever makes an endpoint has what happens in the whole account sent away.
       return method === "GET" ? "read" : "administer";
+    case "drills":
+      // A kill is the business of who answers for it.
+      return method === "GET" ? "read" : "administer";
     case "keys":
       return method === "GET" ? "read" : "administer";
     case "operator":
@@ -68,6 +71,7 @@ const partial: ReadonlySet<Operation["work"]> = new Set([
   "state",
   "memory",
   "checkpoints",
+  "drills",
   "agents",
   "queues",
   "objects",

@@ -33,12 +33,14 @@ async function schedules(context: Context, object: SchedulesApi, sandboxId: stri
   if (schedule === undefined) {
     if (method === "GET") return Response.json({ data: (await object.list(sandboxId)).map(shown) });
     const { value } = await readJson(CreateSchedule, request);
+    mayDrill(context, value.action);
     return answer(okOrThrow(await object.create(sandboxId, value, await onceOf(context, value))).schedule);
   }
   if (method === "GET") return answer(shown(okOrThrow(await object.get(sandboxId, schedule)).schedule));
   switch (method === "DELETE" ? "delete" : path.slice(path.lastIndexOf(":") + 1)) {
     case "update": {
       const { value } = await readJson(UpdateSchedule, request);
+      mayDrill(context, value.action);
       return answer(okOrThrow(await object.update(sandboxId, schedule, value, await onceOf(context, value))).schedule);
     }
     case "run":
@@ -59,6 +61,12 @@ async function runs(context: Context, object: SchedulesApi, sandboxId: string): 
   throw new RouseFailure("invalid_request", "The cursor is not one of ours.", { details });
 }
 
+/** A kill is the business of who answers for it. @throws RouseFailure `permission_denied` */
+function mayDrill({ caller }: Context, action: ScheduleAction | undefined): void {
+  if (action?.kind === "drill" && !may(caller.access, "administer"))
+    throw new RouseFailure("permission_denied", `A key with the access "${caller.access}" runs no drills.`);
+}
+
 /** Keys that only read see neither what a run wrote nor what may be a secret. */
 function isUser({ caller }: Context): boolean {
   return may(caller.access, "use_sandboxes");
@@ -74,6 +82,7 @@ function withoutSecrets(action: ScheduleAction): ScheduleAction {
       const { headers: _, body: __, ...rest } = action;
       return rest;
     }
+    case "drill":
     case "wake":
       return action;
   }

@@ -9,6 +9,7 @@ import { create } from "./create.ts";
 import { diff } from "./diff.ts";
 import { doctor } from "./doctor.ts";
 import { domain } from "./domain.ts";
+import { drill } from "./drill.ts";
 import { endpoint } from "./endpoint.ts";
 import { events } from "./events.ts";
 import { extend } from "./extend.ts";
@@ -85,6 +86,7 @@ export const commands: readonly Command[] = [
   memory,
   store,
   checkpoint,
+  drill,
   events,
   endpoint,
   agent,

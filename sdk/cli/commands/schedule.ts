@@ -269,6 +269,8 @@ function whatOf(action: ScheduleAction): string {
       return action.command ?? (action.argv ?? []).join(" ");
     case "request":
       return `${action.method ?? "POST"} ${action.path ?? "/"}${action.port === undefined ? "" : ` on ${action.port}`}`;
+    case "drill":
+      return `drill: ${action.kill}`;
     case "wake":
       return "wake";
   }
