@@ -19,7 +19,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vites
 import { WebSocket, WebSocketServer } from "ws";
 import { Authority } from "../../backend-pool/egress/ca.ts";
 import type { BrokeredSecret } from "../../sdk/contract/egress.ts";
-import { listening, soon, textOf, WayOut, type TestMachine } from "./way-out.ts";
+import { listening, soon, textOf, WayOut, type TestMachine } from "./outside-world.ts";
 
 const CANARY = "canary-93fe1c";
 const NAME = "api.example.com";

@@ -5,7 +5,7 @@ import type { Duplex } from "node:stream";
 import { formatAddress } from "../../backend-pool/egress/addresses.ts";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { clientHello } from "../support/client-hello.ts";
-import { listening, soon, textOf, WayOut } from "./way-out.ts";
+import { listening, soon, textOf, WayOut } from "./outside-world.ts";
 
 let world: WayOut;
 let echo: Server;
