@@ -127,6 +127,9 @@ export async function startHostAgent(config: Config, driver: Driver, log: (entry
   await reporter.start();
   const egressReporter = new EgressReporter({ edgeUrl, hostKey, takeReports: () => outside.news() });
   egressReporter.start();
+  machines.on("state", ({ state }) => {
+    if (state === "paused" || state === "stopped") void egressReporter.send();
+  });
   return {
     url,
     machines,
