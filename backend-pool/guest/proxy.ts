@@ -99,7 +99,8 @@ export class Proxy {
     if (isHome(target)) return this.#home(req, res, authority, path);
     const stream = await this.#stream(this.#named(target));
     if (res.destroyed) return void stream.close(constants.NGHTTP2_CANCEL);
-    const headers = endToEnd(req.rawHeaders);
+    // One request for each connection: the stream is over with its answer.
+    const headers = [...endToEnd(req.rawHeaders), "connection", "close"];
     if (req.headers["transfer-encoding"] !== undefined) headers.push("transfer-encoding", "chunked");
     await new Promise<void>((resolve, reject) => {
       const upstream = httpRequest(
@@ -118,7 +119,10 @@ export class Proxy {
         socket.destroy();
         reject(hungUp());
       });
-      res.once("close", () => upstream.destroy());
+      res.once("close", () => {
+        upstream.destroy();
+        if (!stream.closed) stream.close(constants.NGHTTP2_CANCEL);
+      });
       req.pipe(upstream);
     });
   }

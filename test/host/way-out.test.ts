@@ -28,6 +28,8 @@ const run = { env: {}, idlePauseSeconds: 0, egress: open };
 class TestOutside implements Outside {
   readonly egress = new Map<string, MachineEgress | null>();
   readonly asked: string[] = [];
+  /** Streams that are not over. */
+  open = 0;
   readonly #port: () => number;
 
   constructor(port: () => number) {
@@ -45,7 +47,11 @@ class TestOutside implements Outside {
       upstream.pipe(stream);
     });
     upstream.on("error", () => stream.destroy());
-    stream.once("close", () => upstream.destroy());
+    this.open++;
+    stream.once("close", () => {
+      this.open--;
+      upstream.destroy();
+    });
   }
 
   async dns(machine: OutsideMachine, query: Buffer): Promise<Buffer> {
@@ -157,7 +163,8 @@ it("is closed to a run that nothing is known of, and opens when the host is told
 it("passes requests of plain HTTP through, and those for the homes of state to the host", async () => {
   const app = createHttpServer((req, res) => {
     res.setHeader("x-path", `${req.method} ${req.headers.host} ${req.url}`);
-    req.pipe(res);
+    if (req.url === "/endless") res.write("and so on");
+    else req.pipe(res);
   });
   await listen(app);
   outside = new TestOutside(() => (app.address() as AddressInfo).port);
@@ -166,6 +173,19 @@ it("passes requests of plain HTTP through, and those for the homes of state to t
   const answer = await ask("POST", "http://known.test:8080/a?b", "some");
   expect(answer).toMatchObject({ status: 200, body: "some", headers: { "x-path": "POST known.test:8080 /a?b" } });
   expect(outside.asked).toEqual(["known.test:8080"]);
+  // Whether the answer was read to its end or not, nothing stays behind.
+  await new Promise<void>((left) => {
+    const headers = { host: "known.test:8080" };
+    const path = "http://known.test:8080/endless";
+    const req = request({ host: "127.0.0.1", port: driver.ways(id).proxy, path, headers, agent: false });
+    req.on("error", () => undefined);
+    req.once("response", () => {
+      req.destroy();
+      left();
+    });
+    req.end();
+  });
+  await vi.waitFor(() => expect(outside.open).toBe(0));
   const home = await ask("PUT", "http://rouse.internal/kv/x", "kept");
   expect(home).toMatchObject({ status: 201, body: "kept", headers: { "x-home": id } });
   app.close();
@@ -220,6 +240,15 @@ it("answers names with addresses of its own, and says of others what the host sa
     egress: { ...open, version: 2, network: { internet: false } },
   });
   expect(await resolve("known.test", 1)).toEqual({ code: 5, addresses: [] });
+});
+
+it("programs are told of it, unless they are told something else", async () => {
+  await create();
+  const { port } = await driver.endpoint(id, AGENT_PORT);
+  const body = JSON.stringify({ command: "echo $http_proxy $NO_PROXY", env: { NO_PROXY: "mine" } });
+  const answer = await fetch(`http://127.0.0.1:${port}/exec`, { method: "POST", body });
+  const proxy = `http://127.0.0.1:${driver.ways(id).proxy}`;
+  expect(await answer.json()).toMatchObject({ stdout: `${proxy} mine\n` });
 });
 
 it("an open connection keeps no machine awake, bytes do", async () => {
