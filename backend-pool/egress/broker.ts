@@ -21,6 +21,8 @@ const HEADERS_BYTES = 65_536;
 /** Longer than servers commonly keep a connection that waits: theirs ends ours. */
 const WAIT_MS = 600_000;
 
+const UNWRITABLE = "The request can't be passed on: its target or a header holds what may not stand there.";
+
 /** A stream that is to be opened. */
 export interface Site {
   readonly way: Way;
@@ -126,9 +128,14 @@ export class Broker {
       return this.#options.inside(opened.way, request, response);
     const ready = this.#prepare(opened, request);
     if (!ready.ok) return refuse(request, response, "egress_refused", refusalText(opened.name, ready.rule), ready.rule);
-    opened.exchange.request(request, response, ready, (message) =>
-      refuse(request, response, "host_unavailable", message),
-    );
+    try {
+      opened.exchange.request(request, response, ready, (message) =>
+        refuse(request, response, "host_unavailable", message),
+      );
+    } catch {
+      // The fault may hold what was to be written.
+      refuse(request, response, "invalid_request", UNWRITABLE);
+    }
   }
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
@@ -144,9 +151,13 @@ export class Broker {
     });
     const ready = this.#prepare(opened, request);
     if (!ready.ok) return refuse(request, response, "egress_refused", refusalText(opened.name, ready.rule), ready.rule);
-    opened.exchange.upgrade(request, { response, socket, head }, ready, (message) =>
-      refuse(request, response, "host_unavailable", message),
-    );
+    try {
+      opened.exchange.upgrade(request, { response, socket, head }, ready, (message) =>
+        refuse(request, response, "host_unavailable", message),
+      );
+    } catch {
+      refuse(request, response, "invalid_request", UNWRITABLE);
+    }
   }
 
   /** What goes on, as the secrets are at this moment. */

@@ -91,7 +91,9 @@ export class Dialer {
         signal.removeEventListener("abort", gone);
         socket.removeListener("error", failed);
         socket.removeListener("connect", connected);
-        if (!dialed.ok) socket.on("error", () => undefined).destroy();
+        // Whoever gets it listens by itself, but maybe not yet.
+        socket.on("error", () => undefined);
+        if (!dialed.ok) socket.destroy();
         resolve(dialed);
       };
       const gone = () => end({ ok: false, fault: { kind: "unreachable" } });

@@ -64,6 +64,7 @@ export class Exchange {
     this.#agent.destroy();
   }
 
+  /** @throws when the request can't be written as it is */
   request(request: IncomingMessage, response: ServerResponse, ready: Ready, failed: (message: string) => void): void {
     const upstream = this.#send(request, ready);
     this.#busy++;
@@ -75,7 +76,7 @@ export class Exchange {
     let isAnswered = false;
     upstream.on("response", (answer) => {
       isAnswered = true;
-      answerTo(response, answer);
+      passOrBreak(response, () => answerTo(response, answer));
     });
     upstream.on("upgrade", (_answer, socket) => {
       socket.destroy();
@@ -89,21 +90,22 @@ export class Exchange {
       else failed(this.#messageOf(fault));
     });
     request.on("error", () => upstream.destroy());
-    request.once("end", () => upstream.addTrailers(pairs(request.rawTrailers)));
+    request.once("end", () => passOrBreak(upstream, () => upstream.addTrailers(pairs(request.rawTrailers))));
     request.pipe(upstream);
   }
 
+  /** @throws when the request can't be written as it is */
   upgrade(
     request: IncomingMessage,
     { response, socket, head }: { response: ServerResponse; socket: Duplex; head: Buffer },
     ready: Ready,
     failed: (message: string) => void,
   ): void {
-    this.#busy++;
     const upstream = this.#send(request, ready, ["connection", "Upgrade", "upgrade", request.headers.upgrade ?? ""]);
+    this.#busy++;
     const gone = () => upstream.destroy();
     socket.once("close", gone);
-    upstream.on("response", (answer) => answerTo(response, answer));
+    upstream.on("response", (answer) => passOrBreak(response, () => answerTo(response, answer)));
     upstream.on("error", (fault) => failed(this.#messageOf(fault)));
     upstream.on("upgrade", (answer, other, otherHead) => {
       socket.removeListener("close", gone);
@@ -153,6 +155,7 @@ export class Exchange {
     onReached(dialed.address);
     const { ended } = way.counts.opened(socket);
     socket.once("close", ended);
+    if (socket.destroyed) ended();
     const out = isSecure ? await this.#greet(socket) : socket;
     // One that ends out there, between two requests, ends here: nobody is to send into it.
     out.once("close", () => this.#busy > 0 || guest.end());
@@ -176,6 +179,7 @@ export class Exchange {
       secure.once("secureConnect", () => {
         clearTimeout(timer);
         secure.removeListener("error", failed);
+        secure.on("error", () => undefined);
         resolve(secure);
       });
     });
@@ -188,13 +192,22 @@ export class Exchange {
   }
 }
 
+/** What one side's parser lets through may be more than the other side's writer does; then there is no passing on. */
+function passOrBreak(to: { destroy(): unknown }, pass: () => void): void {
+  try {
+    pass();
+  } catch {
+    to.destroy();
+  }
+}
+
 function answerTo(response: ServerResponse, answer: IncomingMessage): void {
   const { headers } = passing(answer.rawHeaders);
   response.writeHead(answer.statusCode ?? 502, answer.statusMessage ?? "", headers);
   // An event stream may have nothing to say for minutes.
   response.flushHeaders();
   // Before the end that the pipe passes on.
-  answer.once("end", () => response.addTrailers(pairs(answer.rawTrailers)));
+  answer.once("end", () => passOrBreak(response, () => response.addTrailers(pairs(answer.rawTrailers))));
   answer.pipe(response);
   answer.on("error", () => response.destroy());
   answer.once("close", () => answer.complete || response.destroy());

@@ -45,6 +45,16 @@ export class Inside {
   }
 
   forward(way: Way | null, request: InsideRequest, response: InsideResponse): void {
+    try {
+      this.#forward(way, request, response);
+    } catch {
+      // The fault may hold what was to be written.
+      const message = "The request can't be passed on: its target or a header holds what may not stand there.";
+      fail(response, new RouseFailure("invalid_request", message));
+    }
+  }
+
+  #forward(way: Way | null, request: InsideRequest, response: InsideResponse): void {
     const ticket = way?.inside;
     if (!ticket) return fail(response, new RouseFailure("egress_refused", "This machine has no homes of state yet."));
     const url = this.#urlOf(request.url ?? "/");
@@ -69,7 +79,11 @@ export class Inside {
     });
     upstream.on("response", (answer) => {
       const { headers } = passing(answer.rawHeaders, (name) => name === INSIDE_TICKET_HEADER);
-      headAs(plain(response), answer, headers);
+      try {
+        headAs(plain(response), answer, headers);
+      } catch {
+        return void response.destroy();
+      }
       answer.pipe(response);
       answer.on("error", () => response.destroy());
       answer.once("close", () => answer.complete || response.destroy());

@@ -122,7 +122,7 @@ export class Outlet {
     const { stream, open } = carried;
     const { ended } = way.counts.opened(socket);
     socket.once("close", ended);
-    socket.on("error", () => undefined);
+    if (socket.destroyed) ended();
     if (!way.policy.namesDecide) return join(stream, socket);
     // What speaks first out there is heard at once; what the machine says waits until it is known.
     socket.pipe(stream, { end: false });

@@ -380,7 +380,15 @@ describe("what does not", () => {
       ),
     ).toMatch(/^HTTP\/1.1 400/);
     expect(await said(`GET / HTTP/1.1\r\nhost: ${NAME}\r\n host: x\r\n\r\n`)).not.toMatch(/ 200 /);
+    // Bytes that a path may not have, a method that nobody knows, and an answer that is none.
+    expect(await said(`GET /\x7f\xff\x00 HTTP/1.1\r\nhost: ${NAME}\r\n\r\n`)).not.toMatch(/ 200 /);
+    expect(await said(`BREW / HTTP/1.1\r\nhost: ${NAME}\r\n\r\n`)).not.toMatch(/ 200 /);
     expect(seen).toHaveLength(0);
+    answer = (request) => void request.socket.end("HTTP/1.1 200 \x01\x02\r\nx: \x01\r\nnonsense\r\n\r\n");
+    expect(await said(`GET / HTTP/1.1\r\nhost: ${NAME}\r\nconnection: close\r\n\r\n`)).not.toMatch(/ 200 /);
+    answer = (request) =>
+      void request.socket.end("HTTP/1.1 200 \xe4\xf6\r\ncontent-length: 2\r\nx: \xe4\r\n\r\nok", "latin1");
+    expect(await said(`GET / HTTP/1.1\r\nhost: ${NAME}\r\nconnection: close\r\n\r\n`)).toMatch(/ 200 [^]*ok$/);
   });
 });
 
