@@ -2,6 +2,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { loadConfig, type Config } from "./config.ts";
+import { Authority } from "./egress/ca.ts";
 import { startHostAgent } from "./host-agent.ts";
 import { offerAgents } from "./images/agents/offer.ts";
 import { buildImage } from "./images/build.ts";
@@ -29,12 +30,15 @@ export async function makeDriver(config: Config): Promise<Driver> {
   log({ message: "accelerator", kind: accelerator.kind, reason: accelerator.reason });
   const runDir = join(config.stateDir, "run");
   await mkdir(runDir, { recursive: true, mode: 0o700 });
+  // So that a new machine has nothing to do about it.
+  const authority = await Authority.open(config.egress.authorityFile);
   const driver = new QemuDriver(image, accelerator, version, {
     imagesDir: config.imagesDir,
     machinesDir: join(config.stateDir, "machines"),
     runDir,
     spares: config.spares,
     progress: lineProgress,
+    caPem: () => authority.pem,
   });
   await driver.prepare(shapeOf({}));
   await offerAgents(driver, image, config, log);
