@@ -230,10 +230,12 @@ export class Engine {
       ...letGo.map(({ attachment }) => ({ kind: "detach", attachment, sandboxId: id, generation, settled }) as const),
       ...detached,
       ...(isGone
-        ? (["inbox", "schedules", "homes", "memory", "checkpoints", "domains", "secrets"] as const).map((kind) => ({
-            kind,
-            sandboxId: id,
-          }))
+        ? (["inbox", "schedules", "homes", "memory", "checkpoints", "drills", "domains", "secrets"] as const).map(
+            (kind) => ({
+              kind,
+              sandboxId: id,
+            }),
+          )
         : []),
       ...(tellsSockets ? [{ kind: "sockets", sandboxId: id } as const] : []),
     ];
