@@ -128,6 +128,9 @@ export class Proxy {
   }
 
   async #home(req: IncomingMessage, res: ServerResponse, authority: string, path: string): Promise<void> {
+    // A browser in the machine carries what strangers' pages ask for.
+    if (req.headers.origin !== undefined)
+      throw Refusal.of(new RouseFailure("forbidden", "Pages may not come here."), "page");
     const headers: OutgoingHttpHeaders = {
       ":method": req.method ?? "GET",
       ":scheme": "http",

@@ -188,6 +188,8 @@ it("passes requests of plain HTTP through, and those for the homes of state to t
   await vi.waitFor(() => expect(outside.open).toBe(0));
   const home = await ask("PUT", "http://rouse.internal/kv/x", "kept");
   expect(home).toMatchObject({ status: 201, body: "kept", headers: { "x-home": id } });
+  const page = { origin: "https://stranger.example" };
+  expect(await ask("PUT", "http://rouse.internal/kv/x", "kept", page)).toMatchObject({ status: 403, rule: "page" });
   app.close();
 });
 
@@ -299,10 +301,10 @@ interface Answer {
   readonly body: string;
 }
 
-function ask(method: string, url: string, body?: string): Promise<Answer> {
+function ask(method: string, url: string, body?: string, more: Record<string, string> = {}): Promise<Answer> {
   return new Promise((resolve_, reject) => {
     const { proxy } = driver.ways(id);
-    const headers = { host: /^http:\/\/([^/]+)/.exec(url)?.[1] ?? url };
+    const headers = { ...more, host: /^http:\/\/([^/]+)/.exec(url)?.[1] ?? url };
     const req = request({ host: "127.0.0.1", port: proxy, method, path: url, headers, agent: false });
     const done = (status: number, { "x-rouse-egress": rule, ...headers_ }: Record<string, unknown>, text: string) =>
       resolve_({ status, rule: rule as string | undefined, headers: headers_, body: text });
