@@ -113,7 +113,7 @@ export class Memory {
     which: string | readonly string[] | { readonly filter: MemoryFilter; readonly confirm: true },
     options: RequestOptions = {},
   ): Promise<number> {
-    const body = typeof which === "string" ? { ids: [which] } : "filter" in which ? which : { ids: which };
+    const body = typeof which === "string" ? { ids: [which] } : "confirm" in which ? which : { ids: which };
     return parseAnswer(ForgottenMemory, await this.#post(":forget", body, options)).forgotten;
   }
 

@@ -3,7 +3,9 @@ import { DeletedStore as DeletedSchema, Store as StoreSchema, StoreList, StoreNa
 import type { DeletedStore, Grant, PutStore, Store } from "../contract/store.ts";
 import { invalidArgument } from "./errors.ts";
 import { Memory } from "./memory.ts";
-import { parseAnswer } from "./remote.ts";
+import { queuesOf, type Queues } from "./queues.ts";
+import { parseAnswer, Remote } from "./remote.ts";
+import { State } from "./state.ts";
 import type { RequestOptions, Transport } from "./transport.ts";
 
 /**
@@ -64,6 +66,23 @@ export class Stores {
   /** Its memory. */
   memory(name: string): Memory {
     return new Memory(this.#transport, `${pathOf(name)}/memory`);
+  }
+
+  /** Its keys and its database. */
+  state(name: string): State {
+    return new State(new StoreRemote(this.#transport, name));
+  }
+
+  /** Its queues: `stores.queues("team")("jobs")`. */
+  queues(name: string): Queues {
+    return queuesOf(new StoreRemote(this.#transport, name));
+  }
+}
+
+/** A store as the target of calls that a sandbox takes as well. */
+class StoreRemote extends Remote {
+  override path(suffix = ""): string {
+    return `${pathOf(this.id)}${suffix}`;
   }
 }
 
