@@ -19,8 +19,12 @@ const BREAKS_MAX = 5;
 const BEFORE_MS = 300_000;
 /** After the order to end the edge, the next alarm: of the next edge, if all goes well, milliseconds. */
 const EDGE_GONE_MS = 3000;
-/** Ends a Linux system at once, as a fault of it would. */
-const CRASH = ["sudo", "-n", "sh", "-c", "echo 1 > /proc/sys/kernel/sysrq; echo b > /proc/sysrq-trigger"];
+/** Ends a Linux system at once, as a fault of it would. Nothing where the machine is no machine of its own. */
+const CRASH = [
+  ...["sudo", "-n", "sh", "-c"],
+  'test "$(readlink /proc/1/exe)" = /usr/lib/rouse/rouse-init || exit 1\n' +
+    "echo 1 > /proc/sys/kernel/sysrq; echo b > /proc/sysrq-trigger",
+];
 
 type Step = (record: DrillRecord, whose: Whose) => Promise<DrillRecord>;
 
