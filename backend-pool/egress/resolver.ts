@@ -56,14 +56,21 @@ export class Resolver {
     if (!way.mayAsk()) return refuse("limit");
     const answer = await nameservers.ask(name, type);
     if (!answer) return say(codes.SERVFAIL);
-    const { addresses } = answer.message;
-    for (const address of addresses) {
-      if (isNeverReached(address, [])) return refuse("private-address");
-      const judged = judgeAddress(way.policy, address, true);
-      if (!judged.ok) return refuse(judged.rule);
-    }
+    const { addresses, ttl } = answer.message;
+    const rules = addresses.map((address) => ruleOf(way, address));
+    const good = addresses.filter((_address, at) => rules[at] === null);
+    if (good.length === 0 && rules[0]) return refuse(rules[0]);
+    // A connection would not try the others either.
+    if (good.length < addresses.length) return addressAnswer(bytes, query, good, ttl ?? 0);
     return answerFor(query, answer.bytes, answer.message);
   }
+}
+
+/** What refuses an address that a name has; null: nothing. */
+function ruleOf(way: Way, address: Address): string | null {
+  if (isNeverReached(address, [])) return "private-address";
+  const verdict = judgeAddress(way.policy, address, true);
+  return verdict.ok ? null : verdict.rule;
 }
 
 /** The address that a name of the reverse zone stands for. */

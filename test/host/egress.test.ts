@@ -190,7 +190,10 @@ describe("what is never reached", () => {
       { type: "AAAA", value: "64:ff9b::a00:1" },
       { type: "A", value: "93.184.216.34" },
     ]);
-    expect(await world.machine(fresh(), { internet: true }).ruleOf("mixed.example.com", 80)).toBeNull();
+    const machine = world.machine(fresh(), { internet: true });
+    expect(await machine.ruleOf("mixed.example.com", 80)).toBeNull();
+    expect((await machine.dns("mixed.example.com")).addresses.map(formatAddress)).toEqual(["93.184.216.34"]);
+    expect((await machine.dns("mixed.example.com", 28)).code).toBe(5);
     expect(world.tried).toEqual(["93.184.216.34:80"]);
   });
 
