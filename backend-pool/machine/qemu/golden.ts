@@ -269,7 +269,8 @@ export class Golden {
       const end = performance.now() + BOOT_LIMIT_MS;
       while (!(await agentFacts(agent).catch(() => null))?.interpreterReady) {
         if (performance.now() > end) throw new Error("the interpreter did not start");
-        await new Promise((resolve) => setTimeout(resolve, 250));
+        // To answer takes time of a guest that is emulated and has not compiled its code yet.
+        await new Promise((resolve) => setTimeout(resolve, 1000));
       }
       await warmUpAgent(agent, BOOT_LIMIT_MS);
       if (readying) await makeReady(agent, readying);
