@@ -1,3 +1,4 @@
+// long file: one server that stands for a whole host, whose parts are in files beside it
 /**
  * A host agent without machines: the control contract in memory, guests that echo, and switches for what goes wrong.
  * Tests in another runtime steer it over HTTP, below `/fake`.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# long file: it is copied into every machine as one program, without the package
 """Checkpoints: what a job needs to go on, saved so that no crash leaves half of it.
 
 One folder holds one checkpoint, one file each of its versions; the format is in docs/checkpoints.md, and the TypeScript
