@@ -5,6 +5,9 @@ import { STORE_MS, type Part } from "./api.ts";
 
 type Body = ReadableStream<Uint8Array>;
 
+/** Pieces that bytes are passed on in, as far as they come so fast. */
+const PIECE = 262_144;
+
 /** Store so many bytes as they come. Answers their SHA-256, hex; null: there were more or fewer, and nothing is stored. */
 export async function storeBlob(
   env: Env,
@@ -20,7 +23,7 @@ export async function storeBlob(
   const stored = store.put(key, whole.readable, { bytes, sha256: null });
   // Nobody reads on: whoever writes must not wait.
   stored.catch((fault: unknown) => sink.abort(fault).catch(() => undefined));
-  const reader = body.getReader();
+  const reader = body.getReader({ mode: "byob" });
   const late = setTimeout(() => {
     reader.cancel().catch(() => undefined);
     sink.abort(new Error("the body took too long")).catch(() => undefined);
@@ -37,7 +40,7 @@ export async function storeBlob(
 
 /** Whether it was just so many bytes. The last of them is sent only then. */
 async function send(
-  reader: ReadableStreamDefaultReader<Uint8Array>,
+  reader: ReadableStreamBYOBReader,
   sink: WritableStreamDefaultWriter,
   hashed: WritableStreamDefaultWriter,
   bytes: number,
@@ -45,11 +48,12 @@ async function send(
   let seen = 0;
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await reader.readAtLeast(PIECE, new Uint8Array(PIECE));
       if (done) break;
       if (value.byteLength === 0) continue;
       seen += value.byteLength;
       if (seen > bytes) break;
+      // One after the other: whoever takes it may keep its memory.
       await hashed.write(value);
       await sink.write(value);
     }

@@ -88,7 +88,7 @@ async function send(
       seen += chunk.byteLength;
       if (seen > bytes) break;
       // Before it is sent: whoever takes it may keep its memory.
-      await hashed.write(chunk);
+      if (sha256 !== null) await hashed.write(chunk);
       if (last) await sink.write(last);
       last = chunk;
     }
