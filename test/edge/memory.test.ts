@@ -175,6 +175,7 @@ describe("a search by words", () => {
       "\ud800",
       "",
       "needle".repeat(600),
+      "東".repeat(4096),
     ])
       expect(`${query} ${(await memory.ask("POST", ":search", { query })).status}`).toBe(`${query} 200`);
     for (const query of ["needle AND", "needle*", '"needle', "(needle", "^needle"])
