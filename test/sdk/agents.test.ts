@@ -147,9 +147,7 @@ describe("bad input makes nothing", () => {
     expect(codeOf(plan({ runtime: "clawbot" }))?.text).toContain(
       '"presets":["openclaw","hermes","paperclip","opensre"]',
     );
-    expect(codeOf(plan({ keys: { github: "x" } }))?.text).toContain(
-      '"providers":["anthropic","openai","gemini","openrouter"]',
-    );
+    expect(codeOf(plan({ keys: { github: "x" } }))?.text).toContain('"providers":["anthropic","openai","gemini"]');
   });
 
   test("by the command line", async () => {

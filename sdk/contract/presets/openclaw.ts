@@ -137,7 +137,11 @@ export const openclaw: AgentPreset = {
       { path: script("warm"), content: warm },
       { path: script("seal"), content: seal },
     ],
-    commands: [`ln -sfn ${program} /usr/local/bin/openclaw && chmod 755 ${program}`],
+    commands: [
+      // Its first run as root does what its own scripts would; another user could not.
+      `cd /tmp && HOME=/tmp node ${program} --version`,
+      `ln -sfn ${program} /usr/local/bin/openclaw && chmod 755 ${program}`,
+    ],
     sizeMiB: 4096,
     golden: "running",
     seal: [
@@ -161,11 +165,11 @@ export const openclaw: AgentPreset = {
   freeze: { command: ["node", script("suspend"), "prepare"], timeoutSeconds: 30, required: true },
   thaw: { command: ["node", script("suspend"), "resume"], timeoutSeconds: 30 },
   state: { folders: [STATE], caches: [`${STATE}/cache`, `${STATE}/tmp`] },
+  // With a variable for OpenRouter it would look for a plugin that it does not come with, at each start.
   providers: {
     anthropic: { env: "ANTHROPIC_API_KEY", model: "anthropic/claude-sonnet-4-6" },
     openai: { env: "OPENAI_API_KEY", model: "openai/gpt-5.2" },
     gemini: { env: "GEMINI_API_KEY", model: "google/gemini-3-pro-preview" },
-    openrouter: { env: "OPENROUTER_API_KEY", model: "openrouter/auto" },
   },
   trigger: {
     path: "/hooks/agent",

