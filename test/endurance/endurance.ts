@@ -6,6 +6,7 @@
  *   sleepers    what many compact sleepers take of their host (1,000)
  *   clients     curl, ws, Python, wrk, and Chromium at a Vite development server, each at a machine that sleeps
  *   other-image sleepers wake on a host that has made an image of its own, and never had theirs
+ *   agents      OpenClaw: two of one image share no token; answers after sleep, and after kill -9 of process and machine
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -15,6 +16,7 @@ import { Rouse } from "rouse";
 import { defaultHome } from "../../backend-pool/config.ts";
 import { launch } from "../../backend-pool/local/launcher.ts";
 import type { Part } from "./part.ts";
+import { agents } from "./agents.ts";
 import { clients } from "./clients.ts";
 import { otherImage } from "./other-image.ts";
 import { growth } from "./growth.ts";
@@ -27,6 +29,7 @@ const parts: Readonly<Record<string, Part>> = {
   sleepers,
   clients,
   "other-image": otherImage,
+  agents,
 };
 
 const { values } = parseArgs({

@@ -12,7 +12,7 @@ import type { Stage } from "./tell.ts";
 
 const RUNTIME = "openclaw";
 /** Half seconds: an emulated machine takes minutes for a process start. */
-const TRIES = 1800;
+export const TRIES = 1800;
 
 export interface AgentResult {
   readonly runtime: string;
@@ -74,7 +74,7 @@ export async function tellAgent(stage: Omit<Stage, "accelerator">, model: FakeMo
 }
 
 /** Send a message as a sender of webhooks does, and wait until the model was asked with it. */
-async function ask({ hook, sandbox }: NewAgent, model: FakeModel, key: string): Promise<boolean> {
+export async function ask({ hook, sandbox }: NewAgent, model: FakeModel, key: string): Promise<boolean> {
   const word = `question-${randomUUID()}`;
   const body = JSON.stringify({ message: `Please answer ${word}.` });
   const [id, at] = [`msg_${randomUUID()}`, String(Math.floor(Date.now() / 1000))];
@@ -98,7 +98,7 @@ async function ask({ hook, sandbox }: NewAgent, model: FakeModel, key: string): 
   return delivered.data.length > 0;
 }
 
-async function status(sandbox: Sandbox) {
+export async function status(sandbox: Sandbox) {
   const found = (await sandbox.services.list()).find(({ name }) => name === "agent");
   if (!found) throw new Error("the agent is no service of its machine");
   return found;
