@@ -26,6 +26,8 @@ export const AGENT_FOLDER = "/workspace/.rouse-agent";
 export const DELIVERY_SECRET_FILE = `${AGENT_FOLDER}/delivery-secret`;
 /** The program that turns a delivery into what the runtime takes, and where it listens. */
 export const TRIGGER_PROGRAM = "/usr/lib/rouse/agent-trigger.ts";
+/** Loaded by runtimes on Node (`node --import`): what the machine trusts changes with its host, after they began. */
+export const TRUST_MODULE = "/usr/lib/rouse/agent-trust.ts";
 export const TRIGGER_PORT = 10_810;
 /** Variable in which it finds what to make of a delivery (`PresetTrigger`). */
 export const TRIGGER_VARIABLE = "ROUSE_AGENT_TRIGGER";

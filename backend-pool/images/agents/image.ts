@@ -10,6 +10,7 @@ import {
   PRESET_FOLDER,
   servicesOf,
   TRIGGER_PROGRAM,
+  TRUST_MODULE,
   type AgentPreset,
   type PresetRecipe,
 } from "../../../sdk/contract/agent-preset.ts";
@@ -37,7 +38,9 @@ export interface AgentImage {
   readonly readying: Readying;
 }
 
-const trigger = fileURLToPath(new URL("agent-trigger.ts", import.meta.url));
+const [trigger = "", trust = ""] = ["agent-trigger.ts", "agent-trust.ts"].map((name) =>
+  fileURLToPath(new URL(name, import.meta.url)),
+);
 const npm = fileURLToPath(new URL("../../../node_modules/npm/bin/npm-cli.js", import.meta.url));
 const BUILD_LIMIT_MS = 1_800_000;
 const READY_LIMIT_MS = 1_500_000;
@@ -52,7 +55,7 @@ export async function buildAgentImage(
   const name = imageOf(preset);
   const { recipe } = preset;
   const { golden, seal = [], ...content } = recipe;
-  const key = contentKey(base.key, content, await readFile(trigger), "agent layout 1");
+  const key = contentKey(base.key, content, await readFile(trigger), await readFile(trust), "agent layout 1");
   const dir = join(cacheDir, "base", `${name}-${key}`);
   const disk = join(dir, "disk.ext4");
   if (!(await exists(disk))) {
@@ -86,6 +89,7 @@ async function buildDisk(recipe: PresetRecipe, base: Image, dir: string, under: 
         ...(input === undefined ? {} : { input }),
       });
     await inside(`cat > ${TRIGGER_PROGRAM}`, await readFile(trigger, "utf8"));
+    await inside(`cat > ${TRUST_MODULE}`, await readFile(trust, "utf8"));
     await withNetwork(root, inside, async () => {
       if (recipe.apt?.length) {
         under("Debian packages");

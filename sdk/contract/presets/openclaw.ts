@@ -1,5 +1,5 @@
 /** OpenClaw: a personal agent's gateway, on one port. */
-import { AGENT_FOLDER, PRESET_FOLDER, type AgentPreset } from "../agent-preset.ts";
+import { AGENT_FOLDER, PRESET_FOLDER, TRUST_MODULE, type AgentPreset } from "../agent-preset.ts";
 
 const STATE = "/workspace/.openclaw";
 const CONFIG = `${STATE}/openclaw.json`;
@@ -150,7 +150,7 @@ export const openclaw: AgentPreset = {
       "rm -rf /tmp/openclaw",
     ],
   },
-  start: ["node", program, "gateway", "--port", String(PORT), "--bind", "loopback"],
+  start: ["node", "--import", TRUST_MODULE, program, "gateway", "--port", String(PORT), "--bind", "loopback"],
   env: {
     OPENCLAW_NO_RESPAWN: "1",
     OPENCLAW_DISABLE_BONJOUR: "1",

@@ -1,5 +1,5 @@
 /** Paperclip: orchestrates other agents. Its database is within, and its secrets are in memory once it runs. */
-import { PRESET_FOLDER, type AgentPreset } from "../agent-preset.ts";
+import { PRESET_FOLDER, TRUST_MODULE, type AgentPreset } from "../agent-preset.ts";
 
 const STATE = "/workspace/.paperclip";
 const INSTANCE = `${STATE}/instances/default`;
@@ -33,7 +33,7 @@ export const paperclip: AgentPreset = {
       `printf 'PAPERCLIP_AGENT_JWT_SECRET=%s\\nBETTER_AUTH_SECRET=%s\\n' "$(openssl rand -hex 32)" "$(openssl rand -hex 32)" ` +
       `> ${ENVIRONMENT}.new && mv ${ENVIRONMENT}.new ${ENVIRONMENT}`,
   },
-  start: ["node", program, "onboard", "--yes", "--run"],
+  start: ["node", "--import", TRUST_MODULE, program, "onboard", "--yes", "--run"],
   env: { PAPERCLIP_TELEMETRY_DISABLED: "1", PORT: String(PORT), HOST: "127.0.0.1" },
   port: PORT,
   health: { path: "/api/health" },
