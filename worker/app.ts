@@ -114,12 +114,12 @@ function run(context: Context): Promise<Response> {
       return homeRoute(context);
     case "links":
       return linkRoute(context);
+    case "agents":
+      return agentRoute(context);
     case "sockets":
       return socketRoute(context);
     case "volumes":
       return volumeRoute(context);
-    case "agents":
-      return agentRoute(context);
     case "account":
       return accountRoute(context);
     case "keys":

@@ -15,15 +15,15 @@ declare namespace Cloudflare {
     /** One object for each host name that is a domain of a sandbox, or is to be. */
     DOMAINS: DurableObjectNamespace<never>;
     CLAIMS: DurableObjectNamespace<never>;
+    CHECKPOINTS: DurableObjectNamespace<never>;
+    DRILLS: DurableObjectNamespace<never>;
     /** What sandboxes keep outside of their machines: keys, queues, which objects. */
     STATE: DurableObjectNamespace<never>;
     /** The SQL of sandboxes, and nothing else. */
     DATABASE: DurableObjectNamespace<never>;
+    SECRETS: DurableObjectNamespace<never>;
     MEMORY: DurableObjectNamespace<never>;
     STORES: DurableObjectNamespace<never>;
-    CHECKPOINTS: DurableObjectNamespace<never>;
-    DRILLS: DurableObjectNamespace<never>;
-    SECRETS: DurableObjectNamespace<never>;
     /** Where names are looked up: a resolver that speaks RFC 8484; https://cloudflare-dns.com/dns-query unless set. */
     ROUSE_DNS_URL?: string;
     /** What domains are to point to: a host name, or addresses with commas between; the sandbox's named host unless set. */

@@ -1,6 +1,6 @@
 /** The few calls the host itself makes to a guest agent. */
 import { request } from "node:http";
-import { Frozen, GuestBoot, type TellServices } from "../../sdk/contract/boot.ts";
+import { Frozen, GuestBoot, ServiceLogs, type TellServices } from "../../sdk/contract/boot.ts";
 import { ExecResult, GuestFacts } from "../../sdk/contract/guest.ts";
 import { GuestTimers, type GuestTimer } from "../../sdk/contract/guest-timer.ts";
 import type { Endpoint } from "./driver.ts";
@@ -48,6 +48,13 @@ export async function agentBoot(
   const path = `/services?after=${after}&waitMs=${waitMs}&probe=${probe}`;
   const answer = await bytesOf(at, "GET", path, undefined, waitMs + BOOT_LIMIT_MS, signal, BOOT_BYTES);
   return GuestBoot.parse(JSON.parse(answer.toString()));
+}
+
+/** The last that a service wrote. */
+export async function serviceOutput(at: Endpoint, name: string, signal: AbortSignal): Promise<string> {
+  const answer = await bytesOf(at, "GET", `/services/${name}/logs`, undefined, BOOT_LIMIT_MS, signal, BOOT_BYTES);
+  const { chunks } = ServiceLogs.parse(JSON.parse(answer.toString()));
+  return chunks.map(({ text }) => text).join("");
 }
 
 export async function freezeServices(at: Endpoint, limitMs: number): Promise<Frozen> {

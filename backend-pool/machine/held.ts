@@ -1,8 +1,8 @@
 /** What a host agent holds of one machine in memory, beside its journal row. */
 import { RouseFailure } from "../../sdk/contract/errors.ts";
 import type { Machine, MachineEvent, SleepDepth } from "../../sdk/contract/host.ts";
-import type { MachineEgress } from "../../sdk/contract/egress.ts";
 import type { StopReason } from "../../sdk/contract/sandbox.ts";
+import type { MachineEgress } from "../../sdk/contract/egress.ts";
 import type { Tunnel } from "../egress/tunnel.ts";
 import type { JournalRow } from "../store/journal.ts";
 import type { Activity } from "./activity.ts";

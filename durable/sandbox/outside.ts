@@ -11,13 +11,8 @@ import type { EgressLog } from "./egress-log.ts";
 import type { Draft } from "../events/draft.ts";
 import { isLive } from "./lifecycle.ts";
 import type { SandboxRecord } from "./record.ts";
+import type { Told } from "./step.ts";
 import { hasSecrets, rulesOf, runOf, withNews } from "./way-out.ts";
-
-/** What a host is told with a run, or of one that goes on. */
-export interface Told {
-  readonly env: Record<string, string>;
-  readonly egress: MachineEgress;
-}
 
 /** What is needed of the engine. */
 interface Keeper {

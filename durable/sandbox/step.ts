@@ -1,13 +1,19 @@
 /** One host call of the step that a sandbox is in, and what it means for its life. */
 import type { ErrorCode, Failure } from "../../sdk/contract/error-codes.ts";
 import type { SavedState } from "../../sdk/contract/archive.ts";
+import type { MachineEgress } from "../../sdk/contract/egress.ts";
 import type { CreateMachine, Machine, MachineVolume, PauseMachine, RunMachine } from "../../sdk/contract/host.ts";
 import type { HostAddress, HostAnswer, HostClient } from "./host-client.ts";
 import { pointAtRest } from "./archive.ts";
 import { idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
-import type { Told } from "./outside.ts";
 import type { SandboxRecord } from "./record.ts";
+
+/** What a host is told with a run, or of one that goes on. */
+export interface Told {
+  readonly env: Record<string, string>;
+  readonly egress: MachineEgress;
+}
 
 /** What a run begins with: the newest state that was sealed, and its volumes. */
 export interface Brought {

@@ -14,7 +14,19 @@ import type { Origin, SnapshotRecord } from "./record.ts";
 /** A snapshot that is about to be taken. */
 export type NewSnapshot = Pick<
   SnapshotRecord,
-  "id" | "mode" | "name" | "labels" | "source" | "shape" | "retentionDays" | "vault" | "previous" | "hostId" | "volumes" | "network" | "boot"
+  | "id"
+  | "mode"
+  | "name"
+  | "labels"
+  | "source"
+  | "shape"
+  | "retentionDays"
+  | "vault"
+  | "previous"
+  | "hostId"
+  | "volumes"
+  | "network"
+  | "boot"
 >;
 
 export interface SnapshotsApi {

@@ -2,6 +2,7 @@
 import { hex } from "../hash.ts";
 import { blobStore, type BlobStore, type Range } from "../vault/blob-store.ts";
 import { STORE_MS, type Part } from "./api.ts";
+import { within } from "./parts.ts";
 
 type Body = ReadableStream<Uint8Array>;
 
@@ -93,17 +94,4 @@ export async function readBlobs(env: Env, parts: readonly Part[], range: Range):
   };
   joined().catch((fault: unknown) => writable.abort(fault).catch(() => undefined));
   return readable;
-}
-
-/** Which parts, and what of each. Pure. */
-export function within(parts: readonly Part[], { offset, length }: Range): { blob: string; range: Range }[] {
-  const wanted: { blob: string; range: Range }[] = [];
-  let at = 0;
-  for (const [blob, bytes] of parts) {
-    const from = Math.max(offset, at);
-    const to = Math.min(offset + length, at + bytes);
-    if (from < to) wanted.push({ blob, range: { offset: from - at, length: to - from } });
-    at += bytes;
-  }
-  return wanted;
 }

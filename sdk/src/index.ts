@@ -199,6 +199,9 @@ export type {
   ScheduleRunState,
   UpdateSchedule,
 } from "../contract/schedule.ts";
+export type { NetworkRules } from "../contract/network.ts";
+export type { Network, NetworkInput } from "../contract/network-settings.ts";
+export type { DeletedSecret, PutSecret, Secret, SecretMode, SecretRule, StoredSecret } from "../contract/secret.ts";
 export type {
   ImportedMemory,
   MemoryAuthor,
@@ -212,9 +215,6 @@ export type {
   UpdateMemory,
 } from "../contract/memory.ts";
 export type { DeletedStore, Grant, PutStore, Store, StoreAccess, StoreKind } from "../contract/store.ts";
-export type { NetworkRules } from "../contract/network.ts";
-export type { Network, NetworkInput } from "../contract/network-settings.ts";
-export type { DeletedSecret, PutSecret, Secret, SecretMode, SecretRule, StoredSecret } from "../contract/secret.ts";
 export type { Host, NewHost } from "../contract/host.ts";
 export type { Usage, UsageGroup, UsageLine } from "../contract/usage.ts";
 export type {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import * as rules from "../../durable/state/queue-rules.ts";
-import { within } from "../../durable/state/blobs.ts";
+import { within } from "../../durable/state/parts.ts";
 import { StateBatch, StateKey } from "../../sdk/contract/state.ts";
 import { byteRange } from "../../worker/byte-range.ts";
 

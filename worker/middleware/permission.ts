@@ -33,8 +33,8 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
     case "network":
     case "sandboxSecrets":
     case "links":
-    case "sockets":
     case "agents":
+    case "sockets":
     case "stores":
     case "volumes":
       return method === "GET" ? "read" : "use_sandboxes";
@@ -67,12 +67,12 @@ const partial: ReadonlySet<Operation["work"]> = new Set([
   "network",
   "sandboxSecrets",
   "links",
+  "agents",
   "sockets",
   "state",
   "memory",
   "checkpoints",
   "drills",
-  "agents",
   "queues",
   "objects",
 ]);

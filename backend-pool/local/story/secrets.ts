@@ -153,7 +153,9 @@ export async function tellSecrets(stage: Omit<Stage, "accelerator"> & { stateDir
   const looked = await sandbox.exec("sudo env -u ENV python3 /workspace/search.py", { timeoutMs: 600_000 });
   if (looked.exitCode !== 0) throw new Error(`the search in the machine failed: ${looked.stderr}`);
   const guest = GuestFound.parse(JSON.parse(looked.stdout));
-  // The third is given to programs: they have it in memory, and may not find it in a file.
+  // The third is given to programs: they have it in memory, and may not find it in a file. That it is found there shows
+  // that the search finds what there is.
+  if (!guest.found.some(([mode]) => mode === "env")) throw new Error("the search in the machine found nothing at all");
   const inGuest = guest.found.filter(([mode, path]) => mode !== "env" || !path.startsWith("/proc/"));
 
   say("It sleeps and is stored; every file of its host and of the edge is searched ...");
