@@ -24,7 +24,11 @@ export async function offerAgents(
       const { recipe } = preset;
       if (recipe === undefined) throw new Error("it has no recipe: it needs no image of its own");
       driver.offer(await buildAgentImage({ ...preset, recipe }, base, imagesDir, lineProgress));
-      await driver.prepare({ image: imageOf(preset), ...sizeOf(preset) });
+      const image = imageOf(preset);
+      await driver.prepare({ image, ...sizeOf(preset) }).catch((fault: unknown) => {
+        driver.withdraw(image);
+        throw fault;
+      });
       log({ message: "agent image", agent: preset.id, version: preset.version });
     } catch (fault) {
       process.stderr.write(`The image of the agent "${agent}" could not be made: ${text(fault)}\n`);

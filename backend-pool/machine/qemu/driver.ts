@@ -72,6 +72,11 @@ export class QemuDriver implements Driver {
     this.#golden.offer(offer);
   }
 
+  /** No more machines can be made of it. */
+  withdraw(image: string): void {
+    this.#golden.withdraw(image);
+  }
+
   async prepare(shape: Shape): Promise<void> {
     this.#golden.refill(await this.#golden.of(shape));
     await this.#golden.settled();

@@ -93,6 +93,11 @@ export class Golden {
     this.#offers.set(offer.image.name, offer);
   }
 
+  /** No more machines are made of that image. */
+  withdraw(image: string): void {
+    this.#offers.delete(image);
+  }
+
   /** @throws RouseFailure `invalid_image` */
   imageOf(shape: Shape): Image {
     return this.#offerOf(shape).image;
