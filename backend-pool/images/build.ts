@@ -3,6 +3,7 @@ import { mkdir, readFile, readdir, rename, rm, writeFile, copyFile, chmod } from
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildGuestAgent } from "../guest/build.ts";
+import { buildMcpPrograms } from "../guest-programs/mcp/build.ts";
 import { exists } from "../paths.ts";
 import { run } from "../process.ts";
 import { contentKey, type Recipe } from "./recipe.ts";
@@ -139,11 +140,12 @@ async function buildInitrd(imageDir: string, cacheDir: string): Promise<{ key: s
   await mkdir(join(work, "rouse"), { recursive: true });
   try {
     const agent = await buildGuestAgent(join(work, "rouse"));
+    const mcp = await buildMcpPrograms(join(work, "rouse/mcp"));
     const scripts = await Promise.all(
       ["initramfs-init.sh", "boot.sh", "agent.sh", "trust.sh"].map((name) => readFile(join(rootfs, name))),
     );
     const checkpoint = await readFile(CHECKPOINT);
-    const key = contentKey(agent.sha256, ...scripts, checkpoint);
+    const key = contentKey(agent.sha256, mcp.sha256, ...scripts, checkpoint);
     const initrd = join(imageDir, `initrd-${key}`);
     if (await exists(initrd)) return { key, initrd };
     for (const folder of ["bin", "dev", "proc", "sys", "mnt", "lib"]) await mkdir(join(work, folder));

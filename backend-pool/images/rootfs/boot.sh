@@ -48,4 +48,6 @@ NFT
 resize2fs /dev/vda >/dev/null 2>&1
 chown runtime:runtime /workspace
 ln -sfn ../../lib/rouse/rouse-checkpoint /usr/local/bin/rouse-checkpoint
+# As with the agent: a name of its own.
+ln -sfn /usr/local/bin/node /usr/lib/rouse/rouse-mcp
 exit 0
