@@ -30,10 +30,13 @@ export const paperclip: AgentPreset = {
   identity: {
     command:
       `umask 077; mkdir -p ${INSTANCE}; [ -s ${ENVIRONMENT} ] && exit 0; ` +
-      `printf 'PAPERCLIP_AGENT_JWT_SECRET=%s\\nBETTER_AUTH_SECRET=%s\\n' "$(openssl rand -hex 32)" "$(openssl rand -hex 32)" ` +
-      `> ${ENVIRONMENT}.new && mv ${ENVIRONMENT}.new ${ENVIRONMENT}`,
+      `for name in PAPERCLIP_AGENT_JWT_SECRET PAPERCLIP_TOOL_ACTION_SIGNING_SECRET BETTER_AUTH_SECRET; do ` +
+      `echo "$name=$(openssl rand -hex 32)"; done > ${ENVIRONMENT}.new && mv ${ENVIRONMENT}.new ${ENVIRONMENT}`,
   },
-  start: ["node", "--import", TRUST_MODULE, program, "onboard", "--yes", "--run"],
+  // Its first start makes settings and database; the command for that would make them anew.
+  start:
+    `p="node --import ${TRUST_MODULE} ${program}"; ` +
+    `if [ -e ${INSTANCE}/config.json ]; then exec $p run; else exec $p onboard --yes --no-install-service --run; fi`,
   env: { PAPERCLIP_TELEMETRY_DISABLED: "1", PORT: String(PORT), HOST: "127.0.0.1" },
   port: PORT,
   health: { path: "/api/health" },
@@ -48,6 +51,6 @@ export const paperclip: AgentPreset = {
   },
   minMemoryMiB: 2048,
   diskMiB: 8192,
-  proved: true,
-  note: "Takes no messages by trigger: make a hook to one of its own webhook paths.",
+  proved: false,
+  note: "Installed, started, killed and started again as its user, but not yet in a machine of an image. Takes no messages by trigger: make a hook to one of its own webhook paths.",
 };
