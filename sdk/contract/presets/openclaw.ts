@@ -180,5 +180,6 @@ export const openclaw: AgentPreset = {
   },
   minMemoryMiB: 2048,
   diskMiB: 8192,
-  proved: true,
+  proved: false,
+  note: "Run from its image as its user: answers, tokens made anew, suspension, message by message. Not yet in a machine, asleep and killed.",
 };
