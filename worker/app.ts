@@ -24,6 +24,7 @@ import { internal } from "./routes/internal.ts";
 import { keyRoute } from "./routes/keys.ts";
 import { linkRoute } from "./routes/links.ts";
 import { login } from "./routes/login.ts";
+import { mcpRoute } from "./routes/mcp.ts";
 import { networkRoute } from "./routes/network.ts";
 import { signedObject } from "./routes/objects.ts";
 import { operatorRoute } from "./routes/operator.ts";
@@ -116,6 +117,8 @@ function run(context: Context): Promise<Response> {
       return linkRoute(context);
     case "agents":
       return agentRoute(context);
+    case "mcp":
+      return mcpRoute(context);
     case "sockets":
       return socketRoute(context);
     case "volumes":

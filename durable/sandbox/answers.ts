@@ -26,6 +26,10 @@ export class Answers {
     this.#object = object;
   }
 
+  find(id: string | null): Found {
+    return this.#object.find(id);
+  }
+
   /** Run a change once per Idempotency-Key; a repeated one gets the first one's answer. */
   /** @param goal the state that the change leads to, where it goes on by itself once it was begun */
   async once<A extends Result<object>>(

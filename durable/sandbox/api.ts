@@ -22,6 +22,7 @@ import type { RuleSubject, WakeRule } from "../../sdk/contract/wake-rule.ts";
 import type { CreateVolumeMount } from "../../sdk/contract/volume.ts";
 import type { Draft } from "../events/draft.ts";
 import type { Use } from "../secrets/api.ts";
+import type { McpServerKept } from "./mcp-settings.ts";
 import type { CreateTerms } from "./record.ts";
 import type {
   Access,
@@ -137,6 +138,34 @@ export interface VolumeCopied {
 /** What a sandbox that heard of a change of its secrets does about it. */
 export type SecretsHeard = "applied" | "pending" | "gone";
 
+/** What is done about a sandbox's MCP servers. */
+export type McpDeed =
+  | { readonly kind: "look" | "stop" }
+  | {
+      readonly kind: "start";
+      readonly servers: readonly McpServerKept[];
+      readonly port: number | undefined;
+      readonly replace: boolean;
+      /** Of the account, by name; they are there. */
+      readonly secrets: readonly string[];
+    };
+
+export interface McpShown {
+  readonly sandboxId: string;
+  readonly state: SandboxState;
+  readonly port: number;
+  readonly version: number;
+  /** Of the port, with a slash at its end. */
+  readonly url: string;
+  /** null: its link was revoked, or is over. */
+  readonly token: string | null;
+  /** Unix milliseconds. */
+  readonly tokenExpiresAt: number;
+  /** Its network rules let nothing out. */
+  readonly isClosed: boolean;
+  readonly servers: readonly (Pick<McpServerKept, "name" | "id" | "secrets"> & { readonly envNames: string[] })[];
+}
+
 export interface SandboxApi {
   /** @returns `name_taken`, `idempotency_key_reused`, `start_failed`, `no_capacity`, `no_host`, `host_unavailable`,
    * and what the account refuses with (`quota_exceeded`, `insufficient_funds`, `spending_limit_reached`) as failures */
@@ -197,6 +226,11 @@ export interface SandboxApi {
   revokeLink(link: string, ask: Ask): Promise<Result<{ readonly link: Link }>>;
   /** A link let somebody in. */
   linkUsed(link: string, request: string, woke: boolean): Promise<void>;
+  /**
+   * Its MCP servers, as they are then; null: it has none.
+   * @returns `quota_exceeded`, `invalid_request`, `invalid_port`, `conflict`
+   */
+  mcp(deed: McpDeed, change: Change): Promise<Result<{ readonly gateway: McpShown | null }>>;
   /** A failure with `retryAfterMs` means: report it again. `fate`: what becomes of a frozen run of that generation. */
   machineEvent(id: string, event: MachineEvent, hostId: string): Promise<Result<{ readonly fate: FrozenFate }>>;
   /** Its network rules, and what hosts told of its way out. */

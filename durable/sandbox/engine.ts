@@ -22,6 +22,7 @@ import { Hosting } from "./hosting.ts";
 import { heldUntil, idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
 import { hasStep, isLive, isTransitional, reduce, STEP_CHECK_MS, timersOf, type Outcome } from "./lifecycle.ts";
+import { bootTold } from "./mcp-settings.ts";
 import { concernsSockets, identityOf, isGoneForGood, timerDueAt, toSandbox, type SandboxRecord } from "./record.ts";
 import { Outside } from "./outside.ts";
 import { unreachable } from "./step.ts";
@@ -366,13 +367,13 @@ export class Engine {
     // Where secrets can't be asked, it is tried again.
     const outside = await this.outside.of(record).catch(() => null);
     if (!outside) return;
-    const { boot } = record;
+    const boot = bootTold(record);
     const body = { generation: record.life.generation, ...outside, idlePauseSeconds, ...(boot ? { boot } : {}) };
     const answer = await this.#host.act(record.host, record.id, "configure", body);
     const now = this.record();
     if (!answer.ok || now?.id !== record.id) return;
     // Changed again meanwhile: the newer settings are still to be told.
-    const settings = [now.env, idleSeconds(now, Date.now()), now.egressVersion, now.boot];
+    const settings = [now.env, idleSeconds(now, Date.now()), now.egressVersion, bootTold(now)];
     const said = [record.env, idlePauseSeconds, record.egressVersion, boot];
     const isTold = JSON.stringify(settings) === JSON.stringify(said);
     this.save({ ...now, configurePending: !isTold, egressEnforced: record.egressVersion });

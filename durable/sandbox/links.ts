@@ -28,6 +28,15 @@ interface LinkRow {
   readonly lastUsedAt: number | null;
 }
 
+interface PlannedLink {
+  readonly id: string;
+  readonly name: string;
+  readonly port: number;
+  readonly expiresAt: number;
+  readonly token: string;
+}
+
+type Refusal = Extract<Answer, { ok: false }>;
 type Answer = Result<{ readonly link: Link }>;
 
 export class Links {
@@ -49,11 +58,33 @@ export class Links {
     const made = await this.#answers.once<Answer>(change, async (record) => this.#make(record, input));
     const record = this.#engine.record();
     if (!made.ok || !record) return made;
-    this.#key ??= signingKey(this.#env.ROUSE_SECRET, "share");
     const { link } = made;
-    const grant = { s: link.sandboxId, l: link.id, e: Date.parse(link.expiresAt) } satisfies ShareToken;
-    const token = SHARE_PREFIX + (await sign(await this.#key, grant));
+    const token = await this.tokenOf(link.sandboxId, link.id, Date.parse(link.expiresAt));
     return { ok: true, link: { ...link, token, urlWithToken: `${link.url}?${LINK_TOKEN_NAME}=${token}` } };
+  }
+
+  /** @param expiresAt Unix milliseconds */
+  async tokenOf(sandboxId: string, id: string, expiresAt: number): Promise<string> {
+    this.#key ??= signingKey(this.#env.ROUSE_SECRET, "share");
+    const grant = { s: sandboxId, l: id, e: expiresAt } satisfies ShareToken;
+    return SHARE_PREFIX + (await sign(await this.#key, grant));
+  }
+
+  /** A link of the longest time, with its token, that `add` stores. */
+  async plan({ id: sandboxId }: SandboxRecord, port: number, name: string): Promise<PlannedLink> {
+    const expiresAt = Date.now() + linkLimits.ttlSecondsMax * 1000;
+    const id = newLinkId();
+    return { id, name, port, expiresAt, token: await this.tokenOf(sandboxId, id, expiresAt) };
+  }
+
+  /** @returns why it can't be stored */
+  add(record: SandboxRecord, { id, name, port, expiresAt }: PlannedLink): Refusal | null {
+    const made = this.#make(record, { name, port, expiresAt: iso(expiresAt) }, id);
+    return made.ok ? null : made;
+  }
+
+  isLive(id: string): boolean {
+    return this.#live(Date.now()).some((link) => link.id === id);
   }
 
   list(record: SandboxRecord): Link[] {
@@ -101,7 +132,7 @@ export class Links {
     this.#sql.exec("DELETE FROM link_uses WHERE ordinal <= last_insert_rowid() - ?", linkLimits.usesKept);
   }
 
-  #make(record: SandboxRecord, input: CreateLink): Answer {
+  #make(record: SandboxRecord, input: CreateLink, id = newLinkId()): Answer {
     const { port = defaults.port, path = "/", name = null, wake = true } = input;
     if (port === AGENT_PORT) return refuse("invalid_port", `Port ${port} is reserved.`, { port });
     const now = Date.now();
@@ -117,7 +148,6 @@ export class Links {
       const message = `A sandbox has at most ${linkLimits.linksMax} links that are live.`;
       return refuse("quota_exceeded", message, { max: linkLimits.linksMax });
     }
-    const id = `link-${randomText(BASE36, 20)}`;
     this.#sql.exec(
       "INSERT INTO links (id, name, port, path, wake, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
       ...[id, name, port, path, wake ? 1 : 0, now, expiresAt],
@@ -156,4 +186,5 @@ export class Links {
   }
 }
 
+const newLinkId = () => `link-${randomText(BASE36, 20)}`;
 const notFound = refuse("link_not_found", "There is no such link.");

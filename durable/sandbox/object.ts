@@ -54,6 +54,7 @@ import type { LifeEvent } from "./life.ts";
 import { isLive, isTransitional } from "./lifecycle.ts";
 import { Links } from "./links.ts";
 import { machineEvent } from "./machine-event.ts";
+import { mcpGateway } from "./mcp.ts";
 import { Previews, type PreviewResult } from "./previews.ts";
 import { isGoneForGood, toDeleted, toSandbox, updated, type CreateTerms, type SandboxRecord } from "./record.ts";
 import { Routing, type Found } from "./routing.ts";
@@ -300,14 +301,13 @@ export class SandboxObject extends DurableObject<Env> implements SandboxApi {
     if (this.#find(null).ok) this.#links.used(link, request, woke);
   }
 
-  async openPort(
-    port: number,
-    visibility: Access | undefined,
-    terms: PreviewTerms,
-    { id }: Ask,
-  ): Promise<PreviewResult> {
-    const found = this.#find(id);
-    return found.ok ? this.#previews.open(found, port, visibility, terms) : found;
+  mcp(...[deed, change]: Parameters<SandboxApi["mcp"]>): ReturnType<SandboxApi["mcp"]> {
+    return mcpGateway([this.env, this.#engine, this.#links, this.#answers], deed, change);
+  }
+
+  async openPort(port: number, access: Access | undefined, terms: PreviewTerms, ask: Ask): Promise<PreviewResult> {
+    const found = this.#find(ask.id);
+    return found.ok ? this.#previews.open(found, port, access, terms) : found;
   }
 
   async listPorts({ id }: Ask): Promise<Result<{ previews: Preview[] }>> {

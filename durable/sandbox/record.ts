@@ -28,6 +28,7 @@ import { activeHolds, type Holds } from "./holds.ts";
 import { newLease } from "./lease.ts";
 import type { Life } from "./life.ts";
 import { isLive, newLife, pausedExpiresAt, timersOf } from "./lifecycle.ts";
+import type { McpKept } from "./mcp-settings.ts";
 import { rulesOf } from "./way-out.ts";
 
 export interface SandboxRecord {
@@ -89,6 +90,8 @@ export interface SandboxRecord {
   readonly egressEnforced: number | null;
   /** What its machine starts with; null: it never had anything. */
   readonly boot: MachineBoot | null;
+  /** MCP servers in its machine; null: none. */
+  readonly mcp: McpKept | null;
   /** Settings that the running machine's host was not told yet. */
   readonly configurePending: boolean;
   readonly life: Life;
@@ -163,6 +166,7 @@ export function newRecord(
     egressVersion: 1,
     egressEnforced: null,
     boot: bootOf(input),
+    mcp: null,
     configurePending: false,
     life: newLife(
       terms.retentionDays,

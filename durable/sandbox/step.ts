@@ -7,6 +7,7 @@ import type { HostAddress, HostAnswer, HostClient } from "./host-client.ts";
 import { pointAtRest } from "./archive.ts";
 import { idleSeconds } from "./holds.ts";
 import type { LifeEvent } from "./life.ts";
+import { bootTold } from "./mcp-settings.ts";
 import type { SandboxRecord } from "./record.ts";
 
 /** What a host is told with a run, or of one that goes on. */
@@ -59,12 +60,13 @@ function call(
   const idlePauseSeconds = idleSeconds(record, Date.now());
   const { session } = host;
   const { saved, volumes, outside } = brought;
+  const boot = bootTold(record);
   const env = outside?.env ?? { ...record.env };
   const begun = {
     ...(saved ? { saved } : {}),
     ...(volumes.length > 0 ? { volumes: [...volumes] } : {}),
     ...(outside ? { egress: outside.egress } : {}),
-    ...(record.boot ? { boot: record.boot } : {}),
+    ...(boot ? { boot } : {}),
   };
   const run = { generation, env, idlePauseSeconds, session, ...begun } satisfies RunMachine;
   const { account, shape, label: hostname } = record;

@@ -167,7 +167,7 @@ function current(record: SandboxRecord): SandboxRecord {
     ...{ origin: null, archive: null, keepPauses: 0, fromStore: false, capture: null, volumes: [] },
     ...{ wakeRules: [], maxWakesPerHour: null, sockets: [], localhostPorts: [], holdsSockets: false },
     ...{ network: openNetwork, networkSetAt: null, secrets: [], ownSecrets: false },
-    ...{ egressVersion: 1, egressEnforced: null, boot: null },
+    ...{ egressVersion: 1, egressEnforced: null, boot: null, mcp: null },
   };
   return { ...later, ...record, life: { ...life, ...record.life } };
 }

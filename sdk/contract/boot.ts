@@ -3,6 +3,7 @@
  * request comes in, and `GET /v1/sandboxes/{id}:resume`, which says what came of it.
  */
 import { z } from "zod";
+import { GATEWAY_SERVICE } from "./mcp.ts";
 import { Generation } from "./names.ts";
 import { Env } from "./variables.ts";
 
@@ -25,6 +26,9 @@ export const bootLimits = {
   /** Bytes of all that is said of commands and services, as JSON. */
   settingsBytesMax: 32_768,
 } as const;
+
+/** Those of the caller, and the gateway of MCP servers. */
+const toldMax = bootLimits.servicesMax + 1;
 
 const text = (max: number) =>
   z
@@ -135,13 +139,14 @@ export type Service = z.infer<typeof Service>;
 export const Services = z
   .array(Service)
   .max(bootLimits.servicesMax)
-  .refine((all) => new Set(all.map(({ name }) => name)).size === all.length, "each name once");
+  .refine((all) => new Set(all.map(({ name }) => name)).size === all.length, "each name once")
+  .refine((all) => all.every(({ name }) => name !== GATEWAY_SERVICE), `${GATEWAY_SERVICE} is the name of our own`);
 
 /** What a machine is told: all of it, each time. */
 export const MachineBoot = z.object({
   onBoot: OnBoot.nullable(),
   onWake: OnWake.nullable(),
-  services: z.array(Service).max(bootLimits.servicesMax),
+  services: z.array(Service).max(toldMax),
 });
 export type MachineBoot = z.infer<typeof MachineBoot>;
 
@@ -231,7 +236,7 @@ export const GuestBoot = z.object({
   onWake: HookResult.nullable(),
   /** The command that requests to ports wait for. */
   waitsFor: z.enum(["onBoot", "onWake"]).nullable(),
-  services: z.array(ServiceStatus).max(bootLimits.servicesMax),
+  services: z.array(ServiceStatus).max(toldMax),
 });
 export type GuestBoot = z.infer<typeof GuestBoot>;
 
@@ -239,7 +244,7 @@ export type GuestBoot = z.infer<typeof GuestBoot>;
 export const Frozen = z.object({
   results: z
     .array(z.object({ service: ServiceName, ok: z.boolean(), required: z.boolean(), message: z.string().max(2048) }))
-    .max(bootLimits.servicesMax),
+    .max(toldMax),
 });
 export type Frozen = z.infer<typeof Frozen>;
 

@@ -89,6 +89,8 @@ const ServerStatus = z.object({
 
 /** What the gateway says of its servers. */
 export const GatewayReport = z.object({
+  /** Of the settings that it goes by. */
+  version: z.int(),
   servers: z.array(ServerStatus.extend({ status: z.enum(["installing", "ready", "failed"]), restarts: z.int() })),
 });
 export type GatewayReport = z.infer<typeof GatewayReport>;
@@ -173,5 +175,7 @@ export interface GatewaySettings {
   readonly port: number;
   /** Of the bearer token, hex: the token itself is nowhere in the machine. */
   readonly tokenSha256: string;
+  /** Said back in reports. */
+  readonly version: number;
   readonly servers: readonly GatewayServer[];
 }

@@ -33,7 +33,7 @@ const own = (name: string, ...args: string[]): GatewayServer => ({
 });
 
 async function start(servers: readonly GatewayServer[]): Promise<{ child: ChildProcess; base: string }> {
-  const settings = { port: 0, tokenSha256: createHash("sha256").update(TOKEN).digest("hex"), servers };
+  const settings = { port: 0, version: 1, tokenSha256: createHash("sha256").update(TOKEN).digest("hex"), servers };
   const child = spawn(process.execPath, [join(folder, "gateway.js")], {
     env: { ...process.env, ROUSE_MCP: JSON.stringify(settings), GIVEN: "from the machine" },
     stdio: ["ignore", "pipe", "inherit"],

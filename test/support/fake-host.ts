@@ -407,7 +407,8 @@ export class FakeHost {
     res.setHeader(hostHeaders.waited, "0");
     if (target === "port/9")
       throw new RouseFailure("port_not_listening", "nothing listens on port 9", { details: { port: 9 } });
-    if (target !== "agent" && /^\/in(?:\/|$)/.test(path)) {
+    const isGateway = target === "port/8765" && path === "/status";
+    if (isGateway || (target !== "agent" && /^\/in(?:\/|$)/.test(path))) {
       const program = this.#program(labelOfId(held.machine.id) ?? "");
       return program.take({ target, path: path + url.search, body: await bytesOf(req) }, req, res);
     }

@@ -12,6 +12,7 @@ export type Work =
   | "preview"
   | "links"
   | "agents"
+  | "mcp"
   | "sockets"
   | "volumes"
   | "hooks"

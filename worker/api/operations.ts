@@ -79,6 +79,7 @@ import { hooks } from "./hook-operations.ts";
 import { links } from "./link-operations.ts";
 import { sockets } from "./socket-operations.ts";
 import type { Operation } from "./operation.ts";
+import { mcp } from "./mcp-operations.ts";
 import { memory, sharedMemory, stores } from "./memory-operations.ts";
 import { schedules } from "./schedule-operations.ts";
 import { objects, queues, sharedState, state } from "./state-operations.ts";
@@ -483,6 +484,7 @@ export const operations: readonly Operation[] = [
   ...events.map((one) => ({ ...one, work: "events" as const })),
   ...links.map((one) => ({ ...one, work: "links" as const })),
   ...agents.map((one) => ({ ...one, work: "agents" as const })),
+  ...mcp.map((one) => ({ ...one, work: "mcp" as const })),
   ...sockets.map((one) => ({ ...one, work: "sockets" as const })),
   ...state.map((one) => ({ ...one, work: "state" as const })),
   ...queues.map((one) => ({ ...one, work: "queues" as const })),

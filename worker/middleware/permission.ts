@@ -34,6 +34,7 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
     case "sandboxSecrets":
     case "links":
     case "agents":
+    case "mcp":
     case "sockets":
     case "stores":
     case "volumes":
@@ -68,6 +69,7 @@ const partial: ReadonlySet<Operation["work"]> = new Set([
   "sandboxSecrets",
   "links",
   "agents",
+  "mcp",
   "sockets",
   "state",
   "memory",

@@ -81,7 +81,9 @@ export async function admit(
   if (facts && isPublic(facts, target.port)) return { ...plain, dropAuthorization };
   const headerToken = request.headers.get(PREVIEW_TOKEN) ?? request.headers.get("x-rouse-token");
   const verdicts = [];
-  const tokens = [headerToken, queryToken, protocolToken(request.headers), cookieToken(request.headers)];
+  // Clients that know of bearer tokens alone have no other place for it. The program sees it then: it opens nothing else.
+  const bearerToken = bearer?.startsWith(SHARE_PREFIX) ? bearer : null;
+  const tokens = [headerToken, bearerToken, queryToken, protocolToken(request.headers), cookieToken(request.headers)];
   for (const token of tokens) {
     if (token === null) continue;
     const verdict = await judge(env, token, facts, target.port, path, now);

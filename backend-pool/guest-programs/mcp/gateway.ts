@@ -64,7 +64,8 @@ export class Gateway {
     if (url.pathname === "/status" && req.method === "GET") {
       const waitMs = Math.min(Number(url.searchParams.get("waitMs")) || 0, LOOK_MAX_MS);
       await Promise.all(this.#upstreams.map((upstream) => upstream.settled(waitMs)));
-      const report: GatewayReport = { servers: this.#upstreams.map(({ status }) => status) };
+      const { version } = this.#settings;
+      const report: GatewayReport = { version, servers: this.#upstreams.map(({ status }) => status) };
       res.setHeader("content-type", "application/json");
       res.end(JSON.stringify(report));
       return;
