@@ -19,6 +19,7 @@ import { parseBaseUrl } from "./credentials.ts";
 import { RouseError, invalidArgument } from "./errors.ts";
 import { EventEndpoints } from "./event-endpoints.ts";
 import { Keys } from "./keys.ts";
+import { McpServers } from "./mcp.ts";
 import { Members } from "./members.ts";
 import { Page } from "./page.ts";
 import { inParallel } from "./parallel.ts";
@@ -111,6 +112,8 @@ export class Rouse {
   readonly eventEndpoints: EventEndpoints;
   /** What the account's agents share. */
   readonly stores: Stores;
+  /** MCP servers that sandboxes can start. */
+  readonly mcp: McpServers;
   /** The account's API keys. */
   readonly keys: Keys;
   /** The account's people. */
@@ -135,6 +138,7 @@ export class Rouse {
     this.agents = new Agents(this);
     this.eventEndpoints = new EventEndpoints(this.transport);
     this.stores = new Stores(this.transport);
+    this.mcp = new McpServers(this.transport);
     this.keys = new Keys(this.transport);
     this.members = new Members(this.transport);
     this.accounts = new Accounts(this.transport);

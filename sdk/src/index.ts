@@ -215,6 +215,8 @@ export type {
   UpdateMemory,
 } from "../contract/memory.ts";
 export type { DeletedStore, Grant, PutStore, Store, StoreAccess, StoreKind } from "../contract/store.ts";
+export type { McpCatalogEntry, McpGateway, McpServer } from "../contract/mcp.ts";
+export type { StartMcpOptions } from "./mcp.ts";
 export type { Host, NewHost } from "../contract/host.ts";
 export type { Usage, UsageGroup, UsageLine } from "../contract/usage.ts";
 export type {

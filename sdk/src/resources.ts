@@ -7,6 +7,7 @@ import { Files } from "./files.ts";
 import { Hooks } from "./hooks.ts";
 import { Interpreter } from "./interpreter.ts";
 import { Links } from "./links.ts";
+import { Mcp } from "./mcp.ts";
 import { SandboxNetwork } from "./network.ts";
 import { Memory } from "./memory.ts";
 import { Objects } from "./objects.ts";
@@ -45,6 +46,8 @@ export abstract class Resources {
   readonly services: Services;
   /** What its agent remembers, while it sleeps too. */
   readonly memory: Memory;
+  /** MCP servers in it, for agents anywhere. */
+  readonly mcp: Mcp;
   /** Host names of one's own. */
   readonly domains: Domains;
   /** What it may reach outside. */
@@ -71,6 +74,7 @@ export abstract class Resources {
     this.drills = new Drills(remote);
     this.checkpoints = new Checkpoints(remote);
     this.memory = new Memory(remote.transport, remote.path("/memory"));
+    this.mcp = new Mcp(remote);
     this.domains = new Domains(remote);
     this.network = new SandboxNetwork(remote);
     this.secrets = new SandboxSecrets(remote);

@@ -27,6 +27,7 @@ import { login } from "./login.ts";
 import { logout } from "./logout.ts";
 import { logs } from "./logs.ts";
 import { ls } from "./ls.ts";
+import { mcp } from "./mcp.ts";
 import { members } from "./members.ts";
 import { network } from "./network.ts";
 import { memory } from "./memory.ts";
@@ -84,6 +85,7 @@ export const commands: readonly Command[] = [
   queue,
   object,
   memory,
+  mcp,
   store,
   checkpoint,
   drill,
