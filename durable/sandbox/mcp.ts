@@ -19,6 +19,9 @@ import { withNews } from "./way-out.ts";
 /** What is needed of the sandbox's object. */
 type Around = readonly [env: Env, engine: Engine, links: Links, answers: Answers];
 
+/** A machine that has the gateway, its copies too, is told that there is nothing once it is to have none. */
+const nothing = { onBoot: null, onWake: null, services: [] };
+
 type Answer = Result<{ readonly gateway: McpShown | null }>;
 
 export async function mcpGateway(around: Around, deed: McpDeed, change: Change): Promise<Answer> {
@@ -67,7 +70,8 @@ async function start(
     linkExpiresAt: link?.expiresAt ?? before?.linkExpiresAt ?? 0,
   };
   const isNews = attached.length > record.secrets.length;
-  const changed = { ...record, mcp, secrets: attached, configurePending: pending(record) };
+  const boot = record.boot ?? nothing;
+  const changed = { ...record, mcp, boot, secrets: attached, configurePending: pending(record) };
   engine.save(isNews ? withNews(changed) : changed);
   // The old token ends in the same turn.
   const ended = link && before ? links.revoke(record, before.linkId) : null;
@@ -79,9 +83,7 @@ async function start(
 async function stop([, engine, links]: Around, record: SandboxRecord): Promise<Result<object>> {
   const { mcp, boot } = record;
   if (!mcp) return { ok: true };
-  // A machine that was told of services is told that there are none.
-  const none = { onBoot: null, onWake: null, services: [] };
-  engine.save({ ...record, mcp: null, boot: boot ?? none, configurePending: pending(record) });
+  engine.save({ ...record, mcp: null, boot: boot ?? nothing, configurePending: pending(record) });
   const ended = links.revoke(record, mcp.linkId);
   await engine.configure();
   await ended;

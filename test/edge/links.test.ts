@@ -68,6 +68,22 @@ it("open one port below a path, by header, query and cookie, or subprotocol, and
   expect(none.status).toBe(401);
 });
 
+it("come as a bearer token, too, for clients that know of nothing else", async () => {
+  const { name, id } = await paused();
+  const { token } = await make(id, { port: 9090 });
+  const bearer = (text: string | undefined, port: number) =>
+    edge(url(name, "/", port), { headers: { authorization: `Bearer ${text}` } });
+  expect((await bearer(`${token}x`, 9090)).status).toBe(401);
+  expect((await bearer(token, 9091)).status).toBe(403);
+  expect((await ask("GET", `/v1/sandboxes/${id}`)).body.state).toBe("paused");
+  const answer = await bearer(token, 9090);
+  expect([answer.status, answer.headers.get("x-rouse-state")]).toEqual([200, "woken"]);
+  // The program may judge it once more.
+  expect(((await answer.json()) as { headers: Record<string, string> }).headers["authorization"]).toBe(
+    `Bearer ${token}`,
+  );
+});
+
 it("are shown with their uses, and never again with their token", async () => {
   const { id, name } = await created();
   const headers = { "idempotency-key": crypto.randomUUID() };

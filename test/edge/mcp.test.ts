@@ -9,6 +9,7 @@ import {
   type McpCatalogEntry,
   type McpGateway,
 } from "../../sdk/contract/mcp.ts";
+import type { Forks } from "../../sdk/contract/snapshot.ts";
 import { openAccount } from "./accounts.ts";
 import { ask, created, edge, fake, heartbeat, paused, type Fault } from "./client.ts";
 
@@ -148,6 +149,17 @@ it("join those that are there under the same token; replace makes another token"
   const both = await Promise.all([0, 1].map(() => start(id, [{ id: "git" }], { replace: true }, headers)));
   expect(both[0]?.token).toBe(both[1]?.token);
   expect((await told(id)).version).toBe(4);
+});
+
+it("stay with their sandbox: a fork has none, and is told so", async () => {
+  const { id, name } = await created();
+  await says(name, 1, { name: "memory" });
+  const { token } = await start(id, [memory]);
+  const { body } = await ask<Forks>("POST", `/v1/sandboxes/${id}:fork`, {});
+  const [fork] = body.sandboxes;
+  expect(await look(fork?.id ?? "")).toMatchObject({ running: false, servers: [] });
+  expect(await fake.boot(fork?.id ?? "")).toEqual({ onBoot: null, onWake: null, services: [] });
+  expect((await visit(fork?.label ?? "", token ?? "")).status).toBe(403);
 });
 
 it("a link that was revoked ends the token, and a start makes a new one", async () => {
