@@ -214,7 +214,6 @@ export class Services {
 
   /** Go on with what an agent before this one was at. */
   takeUp(): void {
-    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
     try {
       this.#state = { ...blank, ...(JSON.parse(readFileSync(this.#file, "utf8")) as State) };
     } catch {
@@ -280,6 +279,7 @@ export class Services {
     this.#state = { ...state, services: this.#services.map(({ kept }) => kept) };
     this.#version++;
     try {
+      mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
       writeFileSync(`${this.#file}.part`, JSON.stringify(this.#state), { mode: 0o600 });
       renameSync(`${this.#file}.part`, this.#file);
     } catch (fault) {

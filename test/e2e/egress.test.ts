@@ -1,0 +1,152 @@
+/**
+ * The way out of real machines: what the rules refuse is never reached, whatever happens to the machine and its host
+ * meanwhile, and the homes of state answer inside. `ROUSE_LEAK_WAKES` and `ROUSE_LEAK_FORKS` make it longer.
+ */
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { networkInterfaces, tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { Rouse, type Sandbox } from "rouse";
+import { defaultHome } from "../../backend-pool/config.ts";
+import { launch, type System } from "../../backend-pool/local/launcher.ts";
+import { freshName } from "./support.ts";
+
+const WAKES = Number(process.env["ROUSE_LEAK_WAKES"] ?? 3);
+const FORKS = Number(process.env["ROUSE_LEAK_FORKS"] ?? 2);
+const ALLOWED = "allowed.rouse-test.com";
+const DENIED = "denied.rouse-test.com";
+
+/** Asks for what is denied without end, with and without the proxy, and counts its rounds and what was answered. */
+const LOOP = `
+import socket, time, urllib.request
+plain = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+rounds = 0
+while True:
+    for open_ in (urllib.request.urlopen, plain.open):
+        for url in ("http://${DENIED}/", "http://93.184.216.34/"):
+            try:
+                open_(url, timeout=1)
+                open("/workspace/leaks", "a").write(url + "\\n")
+            except OSError:
+                pass
+    rounds += 1
+    open("/workspace/rounds", "w").write(str(rounds))
+`;
+
+describe("the way out of a machine", () => {
+  let own: System;
+  let rouse: Rouse;
+  let stateDir: string;
+  let service: Server;
+  /** Host names of requests that came. */
+  const asked: string[] = [];
+
+  beforeAll(async () => {
+    stateDir = await mkdtemp(join(tmpdir(), "rouse-way-"));
+    service = createServer((req, res) => {
+      asked.push(req.headers.host ?? "");
+      res.end("hello");
+    }).listen(0, "127.0.0.1");
+    await once(service, "listening");
+    const place = `127.0.0.1:${(service.address() as AddressInfo).port}`;
+    own = await launch({
+      ...{ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0 },
+      env: {
+        ROUSE_ARCHIVE_SECONDS: "off",
+        ROUSE_EGRESS_HOSTS: JSON.stringify({ [`${ALLOWED}:80`]: place, [`${DENIED}:80`]: place }),
+      },
+    });
+    rouse = new Rouse({ apiKey: own.apiKey, baseUrl: own.url });
+  });
+  afterAll(async () => {
+    await own.stop();
+    service.close();
+    await rm(stateDir, { recursive: true, force: true });
+  });
+
+  async function out(sandbox: Sandbox, command: string): Promise<string> {
+    const { stdout, stderr } = await sandbox.exec(command, { timeoutMs: 120_000 });
+    return stdout + stderr;
+  }
+
+  it("never leads where a rule says no: not after wakes, in forks, or when its host begins anew", async ({
+    expect,
+  }) => {
+    const sandbox = await rouse.sandboxes.create({
+      ...{ name: freshName("leak"), idlePauseSeconds: 0 },
+      network: { internet: false, allow: [ALLOWED] },
+    });
+    await sandbox.files.write("/workspace/loop.py", LOOP);
+    await sandbox.exec("nohup python3 loop.py >/dev/null 2>&1 &");
+    expect(await out(sandbox, `curl -sm 20 http://${ALLOWED}/`)).toBe("hello");
+    for (let wake = 0; wake < WAKES; wake++) {
+      await sandbox.pause();
+      await sandbox.wake();
+      expect(await out(sandbox, `curl -sm 20 --retry 3 --retry-all-errors http://${ALLOWED}/`)).toBe("hello");
+    }
+    const forks = FORKS === 0 ? [] : await sandbox.fork({ count: FORKS });
+    await own.host.kill();
+    await own.host.start();
+    for (const one of [sandbox, ...forks]) {
+      const before = Number(await out(one, "cat rounds"));
+      await expect.poll(async () => Number(await out(one, "cat rounds")), { timeout: 60_000 }).toBeGreaterThan(before);
+      const again = `curl -sm 20 --retry 8 --retry-all-errors http://${ALLOWED}/`;
+      expect(await out(one, again)).toBe("hello");
+      expect(await out(one, "cat leaks")).toMatch(/No such file/);
+    }
+    expect(asked.filter((host) => host !== ALLOWED)).toEqual([]);
+
+    const refused = await out(sandbox, `curl -sm 20 -D - -o /dev/null http://${DENIED}/`);
+    expect(refused).toMatch(/^HTTP\/1.1 403 /);
+    expect(refused).toMatch(/x-rouse-egress: internet-off/i);
+    await sandbox.network.set({ internet: false, allow: [ALLOWED, DENIED] });
+    expect(await out(sandbox, `curl -sm 20 http://${DENIED}/`)).toBe("hello");
+    await Promise.all([sandbox, ...forks].map((one) => one.delete()));
+  });
+
+  it("leads to no address of its host or of a private network, by name, by address, or by DNS", async ({ expect }) => {
+    const sandbox = await rouse.sandboxes.create({ name: freshName("private"), idlePauseSeconds: 0 });
+    const { port } = service.address() as AddressInfo;
+    const ours = Object.values(networkInterfaces())
+      .flat()
+      .filter((one) => one?.family === "IPv4" && !one.internal)
+      .map((one) => one?.address ?? "");
+    const before = asked.length;
+    for (const host of ["10.0.2.2", "10.0.2.3", "169.254.169.254", "192.168.1.1", "100.64.0.1", ...ours]) {
+      expect(await out(sandbox, `curl -sm 5 --noproxy '*' http://${host}:${port}/ || true`), host).not.toContain(
+        "hello",
+      );
+      expect(await out(sandbox, `curl -sm 5 http://${host}:${port}/ || true`), host).not.toContain("hello");
+    }
+    expect(await out(sandbox, `curl -sm 5 -x http://127.0.0.1:10801 http://127.0.0.1:${port}/`)).not.toContain("hello");
+    expect(asked.length).toBe(before);
+    await sandbox.network.set({ internet: false, allow: [ALLOWED] });
+    const lookUp = (name: string) =>
+      out(sandbox, `python3 -c 'import socket; print(socket.getaddrinfo("${name}", 80)[0][4][0])'`);
+    expect(await lookUp("secret-words.tunnel.example.com")).toMatch(/gaierror/);
+    expect(await lookUp(ALLOWED)).toMatch(/^[\d.]+\n$/);
+    await sandbox.delete();
+  });
+
+  it("leads to the homes of state, which have what programs put when it sleeps", async ({ expect }) => {
+    const sandbox = await rouse.sandboxes.create({
+      ...{ name: freshName("homes"), idlePauseSeconds: 0 },
+      network: { internet: false },
+    });
+    const put = `curl -sSm 20 -X PUT -H 'content-type: application/json' -d '{"step":7}' http://rouse.internal/state/keys/progress`;
+    expect(await out(sandbox, put)).toContain('"version":1');
+    const remember = `curl -sSm 20 -H 'content-type: application/json' -d '{"text":"prefers weekly summaries"}' --noproxy '*' http://rouse.internal/memory`;
+    expect(await out(sandbox, remember)).toContain("prefers weekly");
+    await sandbox.exec(`printf '{"step":7}' | rouse-checkpoint save job --step 7`, { check: true });
+    await sandbox.pause();
+    expect(await sandbox.data.get("progress")).toEqual({ step: 7 });
+    expect((await sandbox.memory.search({ query: "summaries" })).data).toHaveLength(1);
+    expect((await sandbox.refresh()).info.state).toBe("paused");
+    expect((await sandbox.resume()).checkpoint).toMatchObject({ name: "job", step: 7 });
+    expect(await out(sandbox, "curl -sSm 20 http://rouse.internal/state/keys/progress")).toContain('"step":7');
+    await sandbox.delete();
+  });
+});
