@@ -13,8 +13,8 @@ import { builtin } from "./servers/builtin.ts";
 
 /** Time that a server has to get ready; the first start of one may install packages, milliseconds. */
 const START_MS = 180_000;
-/** How long a call waits for a server that starts, milliseconds. */
-const WAIT_MS = 20_000;
+/** How long a call waits for a server that starts, milliseconds: less than clients wait for an answer. */
+const WAIT_MS = 45_000;
 
 type Status = GatewayReport["servers"][number];
 
