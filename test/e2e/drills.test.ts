@@ -18,6 +18,9 @@ while [ "$step" -lt 7 ]; do
 done
 sync`;
 
+/** Programs that only start are slow in emulation. */
+const PATIENCE_MS = 240_000;
+
 describe("a drill", () => {
   let own: System;
   let sandbox: Sandbox;
@@ -31,7 +34,7 @@ describe("a drill", () => {
     });
     const rouse = new Rouse({ apiKey: own.apiKey, baseUrl: own.url });
     sandbox = await rouse.sandboxes.create({ name: freshName("drill"), idlePauseSeconds: 0 });
-    await sandbox.exec(JOB, { check: true });
+    await sandbox.exec(JOB, { check: true, timeoutMs: PATIENCE_MS });
   });
   afterAll(async () => {
     await own.stop();
@@ -51,7 +54,7 @@ describe("a drill", () => {
   });
 
   it("leaves the job where it was: it goes on at the step after the last", async () => {
-    await sandbox.exec(JOB.replace("-lt 7", "-lt 10"), { check: true });
+    await sandbox.exec(JOB.replace("-lt 7", "-lt 10"), { check: true, timeoutMs: PATIENCE_MS });
     expect((await sandbox.exec("cat steps")).stdout.trim().split("\n").map(Number)).toEqual([
       1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
     ]);
