@@ -13,6 +13,7 @@ const FINAL_CODES = new Set([
   "volume_failed",
   "state_damaged",
   "interpreter_failed",
+  "mcp_failed",
 ]);
 
 /** Answers that promise that nothing ran, so that resending is safe for as long as the caller is willing to wait. */
