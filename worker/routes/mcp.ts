@@ -122,8 +122,12 @@ function ownServer(
   return { name, kind: "command", command, cwd, env, fromEnv };
 }
 
-/** Wait for the gateway that goes by these settings, and for its servers. @throws RouseFailure `mcp_failed` */
-async function started(context: Context, to: Omit<Destination, "id">, gateway: McpShown): Promise<GatewayReport> {
+/** Wait for the gateway that goes by these settings, and for its servers. null: it did not answer yet. @throws RouseFailure `mcp_failed` */
+async function started(
+  context: Context,
+  to: Omit<Destination, "id">,
+  gateway: McpShown,
+): Promise<GatewayReport | null> {
   const endsAt = Date.now() + START_MS;
   for (;;) {
     // A machine that starts has nothing that listens yet, or still the gateway of before.
@@ -140,8 +144,7 @@ async function started(context: Context, to: Omit<Destination, "id">, gateway: M
         });
       if (isLate || report.servers.every(({ status }) => status === "ready")) return report;
     } else if (isLate) {
-      const message = `The gateway of the MCP servers did not answer: look at the logs of its service ${GATEWAY_SERVICE}.`;
-      throw new RouseFailure("mcp_failed", message, { details: { service: GATEWAY_SERVICE } });
+      return null;
     }
     if (report?.version !== gateway.version) await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
   }
@@ -198,6 +201,9 @@ function shown(gateway: McpShown, report: GatewayReport | null, opens: boolean):
     }),
     warnings: [
       ...(token === null ? ["The token was revoked, or is over: start the servers again for a new one."] : []),
+      ...(report === null && token !== null && state === "running"
+        ? [`The gateway does not answer yet; the service ${GATEWAY_SERVICE} has what it wrote.`]
+        : []),
       ...(isClosed && servers.some(({ id }) => mcpCatalog.find((one) => one.id === id)?.egress.length)
         ? ["The sandbox's network rules let nothing out."]
         : []),
