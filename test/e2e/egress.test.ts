@@ -101,7 +101,7 @@ describe("the way out of a machine", () => {
 
     const refused = await out(sandbox, `curl -sm 20 -D - -o /dev/null http://${DENIED}/`);
     expect(refused).toMatch(/^HTTP\/1.1 403 /);
-    expect(refused).toMatch(/x-rouse-egress: internet-off/i);
+    expect(refused).toMatch(/x-rouse-egress: not-allowed/i);
     await sandbox.network.set({ internet: false, allow: [ALLOWED, DENIED] });
     expect(await out(sandbox, `curl -sm 20 http://${DENIED}/`)).toBe("hello");
     await Promise.all([sandbox, ...forks].map((one) => one.delete()));
