@@ -8,7 +8,7 @@ import { Rouse, type Sandbox } from "rouse";
 import { defaultHome } from "../../backend-pool/config.ts";
 import { launch, type System } from "../../backend-pool/local/launcher.ts";
 import { bootId, count, startCounter } from "../../backend-pool/local/story/counter.ts";
-import { freshName } from "./support.ts";
+import { freshName } from "./fresh-name.ts";
 
 describe("a saved state", () => {
   let system: System;

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Rouse, type Sandbox } from "rouse";
 import { defaultHome } from "../../backend-pool/config.ts";
 import { launch, type System } from "../../backend-pool/local/launcher.ts";
-import { freshName } from "./support.ts";
+import { freshName } from "./fresh-name.ts";
 
 /** A job of ten steps that is killed whenever: it goes on after the last step that was saved. */
 const JOB = `

@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import { Rouse, type Sandbox } from "rouse";
 import { defaultHome } from "../../backend-pool/config.ts";
 import { launch, type System } from "../../backend-pool/local/launcher.ts";
-import { freshName } from "./support.ts";
+import { freshName } from "./fresh-name.ts";
 
 const WAKES = Number(process.env["ROUSE_LEAK_WAKES"] ?? 3);
 const FORKS = Number(process.env["ROUSE_LEAK_FORKS"] ?? 2);

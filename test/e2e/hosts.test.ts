@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import { Rouse, type Sandbox } from "rouse";
 import { defaultHome } from "../../backend-pool/config.ts";
 import { launch, type System } from "../../backend-pool/local/launcher.ts";
-import { freshName } from "./support.ts";
+import { freshName } from "./fresh-name.ts";
 
 describe("two hosts", () => {
   let own: System;

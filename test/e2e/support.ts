@@ -7,15 +7,10 @@ import { inject } from "vitest";
 import { Rouse, type Sandbox } from "rouse";
 import { HostSecrets } from "../../sdk/contract/host-secrets.ts";
 import { hostPaths, Machine, type SleepDepth } from "../../sdk/contract/host.ts";
+export { freshName } from "./fresh-name.ts";
 
 export const system = inject("system");
 export const rouse = new Rouse({ apiKey: system.apiKey, baseUrl: system.url });
-
-let counter = 0;
-/** A name no other test has. */
-export function freshName(topic: string): string {
-  return `${topic}-${process.pid}-${++counter}`;
-}
 
 export interface Answer {
   readonly status: number;

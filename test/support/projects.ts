@@ -13,5 +13,6 @@ export const testProjects: readonly {
   { name: "serve", alone: false },
   { name: "archive", alone: false },
   { name: "conformance", alone: true },
+  { name: "fencing", alone: true },
   { name: "e2e", alone: true },
 ];

@@ -9,7 +9,7 @@ import { defaultHome } from "../../backend-pool/config.ts";
 import { freePort, launch, type System } from "../../backend-pool/local/launcher.ts";
 import { labelOfId } from "../../sdk/contract/names.ts";
 import { CutProxy } from "../support/cut-proxy.ts";
-import { freshName } from "./support.ts";
+import { freshName } from "../e2e/fresh-name.ts";
 
 /** Short, so that the tests are: machines are put to sleep after 6 s, and given up after 9 s of silence. */
 const LEASE_SECONDS = 8;
