@@ -50,39 +50,9 @@ export interface Purge {
   readonly since: number;
 }
 
-/** The inbox: the sandbox is deleted for good. */
-export interface CloseInbox {
-  readonly kind: "inbox";
-  readonly sandboxId: string;
-}
-
-/** The schedules, the mirror of its checkpoints, or its drills: the sandbox is deleted for good. */
-export interface CloseSchedules {
-  readonly kind: "schedules" | "checkpoints" | "drills";
-  readonly sandboxId: string;
-}
-
-/** The memory: the sandbox is deleted for good. */
-export interface CloseMemory {
-  readonly kind: "memory";
-  readonly sandboxId: string;
-}
-
-/** Its homes of state: the sandbox is deleted for good. */
-export interface CloseHomes {
-  readonly kind: "homes";
-  readonly sandboxId: string;
-}
-
-/** The account's domains: the sandbox is deleted for good. */
-export interface ReleaseDomains {
-  readonly kind: "domains";
-  readonly sandboxId: string;
-}
-
-/** The account's secrets: the sandbox is deleted for good. */
-export interface ForgetSecrets {
-  readonly kind: "secrets";
+/** Whoever keeps something of the sandbox apart from it, which is deleted for good: what there is of it goes. */
+export interface Close {
+  readonly kind: "inbox" | "schedules" | "checkpoints" | "drills" | "memory" | "homes" | "domains" | "secrets";
   readonly sandboxId: string;
 }
 
@@ -99,18 +69,7 @@ export interface TellSockets {
   readonly sandboxId: string;
 }
 
-export type Errand =
-  | Release
-  | Detach
-  | Purge
-  | TellSockets
-  | CloseInbox
-  | CloseSchedules
-  | CloseMemory
-  | CloseHomes
-  | ReleaseDomains
-  | ForgetSecrets
-  | Note;
+export type Errand = Release | Detach | Purge | TellSockets | Close | Note;
 
 const FIRST_TRY_MS: Record<Errand["kind"], number> = {
   release: 1000,
@@ -284,25 +243,11 @@ function keyOf(errand: Errand): string {
       return `release ${errand.vault} ${errand.owner} ${errand.manifest ?? ""}`;
     case "detach":
       return `detach ${errand.attachment}`;
-    case "inbox":
-      return `inbox ${errand.sandboxId}`;
-    case "schedules":
-    case "checkpoints":
-    case "drills":
-      return `${errand.kind} ${errand.sandboxId}`;
-    case "memory":
-      return `memory ${errand.sandboxId}`;
-    case "homes":
-      return `homes ${errand.sandboxId}`;
-    case "domains":
-      return `domains ${errand.sandboxId}`;
-    case "secrets":
-      return `secrets ${errand.sandboxId}`;
     case "note":
       return `note ${errand.sandboxId} ${errand.note.key}`;
-    case "sockets":
-      return `sockets ${errand.sandboxId}`;
     case "purge":
       return `purge ${errand.id} ${errand.host.id}`;
+    default:
+      return `${errand.kind} ${errand.sandboxId}`;
   }
 }
