@@ -20,8 +20,6 @@ import { sandboxObject } from "../sandbox/api.ts";
 import type { ClaimsApi } from "./api.ts";
 import { ClaimsStore, type ClaimRow } from "./store.ts";
 
-/** How long changes with an Idempotency-Key are remembered, milliseconds. */
-const CHANGES_KEPT_MS = 86_400_000;
 /** A step that was begun is looked after so soon, milliseconds. */
 const FIRST_TRY_MS = 10_000;
 
@@ -43,7 +41,7 @@ export class ClaimsObject extends DurableObject<Env> implements ClaimsApi {
   async create(sandboxId: string, input: CreateDomain, once: Once): Promise<Shown> {
     const { domain: hostname, port } = input;
     const id = await domainId();
-    const isKnown = this.#isKnown(once);
+    const isKnown = this.#store.changes.isKnown(once);
     if (isKnown === "otherwise") return otherRequest;
     this.#store.open(this.ctx.id.name ?? "");
     const releasing = this.#store.claim(sandboxId, hostname);
@@ -59,7 +57,7 @@ export class ClaimsObject extends DurableObject<Env> implements ClaimsApi {
     };
     this.#store.transaction(() => {
       if (!existing) this.#store.save(row);
-      this.#remember(once, now);
+      this.#store.changes.remember(once, now);
     });
     const domain = existing?.state === "claimed" ? await this.#of(row).get(row.id) : await this.#claim(row);
     if (!domain) return notFound;
@@ -89,7 +87,7 @@ export class ClaimsObject extends DurableObject<Env> implements ClaimsApi {
   }
 
   async remove(sandboxId: string, hostname: string, once: Once): Promise<Result<{ domain: DeletedDomain }>> {
-    const isKnown = this.#isKnown(once);
+    const isKnown = this.#store.changes.isKnown(once);
     if (isKnown === "otherwise") return otherRequest;
     const row = this.#store.claim(sandboxId, hostname);
     if (!row && !isKnown) return notFound;
@@ -97,7 +95,7 @@ export class ClaimsObject extends DurableObject<Env> implements ClaimsApi {
     if (row && (!isKnown || row.state === "releasing")) {
       this.#store.transaction(() => {
         this.#give(row);
-        this.#remember(once, Date.now());
+        this.#store.changes.remember(once, Date.now());
       });
       await this.#release(row);
     }
@@ -191,15 +189,5 @@ export class ClaimsObject extends DurableObject<Env> implements ClaimsApi {
     if (this.#store.count() >= perAccount)
       return refuse("quota_exceeded", `An account has at most ${perAccount} domains.`, { max: perAccount });
     return null;
-  }
-
-  #isKnown({ key, fingerprint }: Once): boolean | "otherwise" {
-    const known = key === null ? null : this.#store.change(key, Date.now() - CHANGES_KEPT_MS);
-    if (known === null) return false;
-    return known === fingerprint || "otherwise";
-  }
-
-  #remember({ key, fingerprint }: Once, now: number): void {
-    if (key !== null) this.#store.saveChange(key, fingerprint, now, CHANGES_KEPT_MS);
   }
 }

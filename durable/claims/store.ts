@@ -1,4 +1,5 @@
 /** The rows of an account's domains, and the alarm that they ask for. No rules. */
+import { Changes } from "../changes.ts";
 import { Tables } from "../migrations.ts";
 import { migrations } from "./schema.ts";
 
@@ -25,11 +26,13 @@ export class ClaimsStore {
   readonly #ctx: DurableObjectState;
   readonly #sql: SqlStorage;
   readonly #tables: Tables;
+  readonly changes: Changes;
 
   constructor(ctx: DurableObjectState) {
     this.#ctx = ctx;
     this.#sql = ctx.storage.sql;
     this.#tables = new Tables(ctx.storage, migrations);
+    this.changes = new Changes(ctx.storage.sql, this.#tables);
   }
 
   /** Whose they are; null where nothing was ever stored: asking leaves no trace. */
@@ -74,19 +77,6 @@ export class ClaimsStore {
   remove(id: string): void {
     this.#sql.exec("DELETE FROM claims WHERE id = ?", id);
     this.arm();
-  }
-
-  change(key: string, since: number): string | null {
-    if (!this.#tables.exist) return null;
-    const [row] = this.#sql
-      .exec<{ fingerprint: string }>("SELECT fingerprint FROM changes WHERE key = ? AND at >= ?", key, since)
-      .toArray();
-    return row?.fingerprint ?? null;
-  }
-
-  saveChange(key: string, fingerprint: string, now: number, keptMs: number): void {
-    this.#sql.exec("DELETE FROM changes WHERE at < ?", now - keptMs);
-    this.#sql.exec("INSERT OR REPLACE INTO changes VALUES (?, ?, ?)", key, fingerprint, now);
   }
 
   /** Set the alarm to when something is due. At once, so that it is stored with what asks for it. */

@@ -22,8 +22,6 @@ import type { SecretsApi, Use } from "./api.ts";
 import { given, isAsAsked, stored, toSecret, type Given, type Opened } from "./record.ts";
 import { SecretsStore, type SecretRow } from "./store.ts";
 
-/** How long changes with an Idempotency-Key are remembered, milliseconds. */
-const CHANGES_KEPT_MS = 86_400_000;
 /** A sandbox that could not be told is told again after this, milliseconds. */
 const RETRY_MS = 1000;
 /** Longest that an answer waits for sandboxes to hear of a change, milliseconds; they do all the same. */
@@ -63,11 +61,11 @@ export class SecretsObject extends DurableObject<Env> implements SecretsApi {
       const isSame = before !== null && (await sameText(await this.#open(before), value));
       // Another put may have come in between.
       if (store.secret(scope, name)?.sealed !== before?.sealed) continue;
-      const isKnown = this.#isKnown(once);
+      const isKnown = this.#store.changes.isKnown(once);
       if (isKnown === "otherwise") return otherRequest;
       if (isKnown) return before ? this.#stored(scope, name, true) : notFound;
       if (before && isSame && isAsAsked(before.record, settings)) {
-        this.#remember(once);
+        this.#store.changes.remember(once, Date.now());
         return this.#stored(scope, name, false);
       }
       const full = before ? null : this.#full(scope);
@@ -79,7 +77,7 @@ export class SecretsObject extends DurableObject<Env> implements SecretsApi {
       store.transaction(() => {
         store.saveSecret(scope, stored(before?.record ?? null, name, settings, facts, now), sealed);
         this.#noteTells(scope, name, now);
-        this.#remember(once);
+        this.#store.changes.remember(once, Date.now());
       });
       return this.#stored(scope, name, false);
     }
@@ -96,7 +94,7 @@ export class SecretsObject extends DurableObject<Env> implements SecretsApi {
 
   async remove(scope: string, name: string, once: Once): Promise<Result<{ secret: DeletedSecret }>> {
     const store = this.#store;
-    const isKnown = this.#isKnown(once);
+    const isKnown = this.#store.changes.isKnown(once);
     if (isKnown === "otherwise") return otherRequest;
     // Under a key that was used, one that was made again since is another.
     if (!isKnown) {
@@ -104,7 +102,7 @@ export class SecretsObject extends DurableObject<Env> implements SecretsApi {
       store.transaction(() => {
         store.removeSecret(scope, name);
         this.#noteTells(scope, name, Date.now());
-        this.#remember(once);
+        this.#store.changes.remember(once, Date.now());
       });
     }
     const enforced = await this.#tellAll(scope, name);
@@ -229,16 +227,6 @@ export class SecretsObject extends DurableObject<Env> implements SecretsApi {
     if (this.#store.secretsOf(scope).length < max) return null;
     const whose = scope === "" ? "An account" : "A sandbox";
     return refuse("quota_exceeded", `${whose} has at most ${max} secrets of its own.`, { max });
-  }
-
-  #isKnown({ key, fingerprint }: Once): boolean | "otherwise" {
-    const known = key === null ? null : this.#store.change(key, Date.now() - CHANGES_KEPT_MS);
-    if (known === null) return false;
-    return known === fingerprint || "otherwise";
-  }
-
-  #remember({ key, fingerprint }: Once): void {
-    if (key !== null) this.#store.saveChange(key, fingerprint, Date.now(), CHANGES_KEPT_MS);
   }
 }
 

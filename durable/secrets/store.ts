@@ -1,4 +1,5 @@
 /** The rows of an account's secrets, and the alarm that they ask for. No rules. */
+import { Changes } from "../changes.ts";
 import { Tables } from "../migrations.ts";
 import type { SecretRecord } from "./record.ts";
 import { migrations } from "./schema.ts";
@@ -27,11 +28,13 @@ export class SecretsStore {
   readonly #ctx: DurableObjectState;
   readonly #sql: SqlStorage;
   readonly #tables: Tables;
+  readonly changes: Changes;
 
   constructor(ctx: DurableObjectState) {
     this.#ctx = ctx;
     this.#sql = ctx.storage.sql;
     this.#tables = new Tables(ctx.storage, migrations);
+    this.changes = new Changes(ctx.storage.sql, this.#tables);
   }
 
   /** Whose they are; null where nothing was ever stored: asking leaves no trace. */
@@ -133,19 +136,6 @@ export class SecretsStore {
     this.#sql.exec("DELETE FROM uses WHERE sandbox_id = ?", sandboxId);
     this.#sql.exec("DELETE FROM tells WHERE sandbox_id = ?", sandboxId);
     this.arm();
-  }
-
-  change(key: string, since: number): string | null {
-    const [row] = this.#all<{ fingerprint: string }>(
-      "SELECT fingerprint FROM changes WHERE key = ? AND at >= ?",
-      ...[key, since],
-    );
-    return row?.fingerprint ?? null;
-  }
-
-  saveChange(key: string, fingerprint: string, now: number, keptMs: number): void {
-    this.#sql.exec("DELETE FROM changes WHERE at < ?", now - keptMs);
-    this.#sql.exec("INSERT OR REPLACE INTO changes VALUES (?, ?, ?)", key, fingerprint, now);
   }
 
   /** Set the alarm to when somebody is to be told. At once, so that it is stored with what asks for it. */

@@ -22,8 +22,6 @@ import { iso } from "../time.ts";
 import type { OpenStore, StoresApi } from "./api.ts";
 import { StoresStore, type GrantRow, type StoreRow } from "./store.ts";
 
-/** How long changes with an Idempotency-Key are remembered, milliseconds. */
-const CHANGES_KEPT_MS = 86_400_000;
 /** What a store held is removed by its alarm, should it not be by then, milliseconds. */
 const FIRST_TRY_MS = 5000;
 const EVERYBODY = "*";
@@ -107,19 +105,19 @@ export class StoresObject extends DurableObject<Env> implements StoresApi {
     return this.get(name);
   }
 
-  async remove(name: string, { key, fingerprint }: Once): Promise<Result<{ replayed: boolean }>> {
+  async remove(name: string, once: Once): Promise<Result<{ replayed: boolean }>> {
     const store = this.#store;
     const now = Date.now();
-    const known = key === null ? null : store.change(key, now - CHANGES_KEPT_MS);
-    if (known !== null && known !== fingerprint)
+    const known = store.changes.isKnown(once);
+    if (known === "otherwise")
       return refuse("idempotency_key_reused", "The Idempotency-Key was used for another request.");
     // Under a key that was used, one that was made again since is another.
-    if (known !== null) return { ok: true, replayed: true };
+    if (known) return { ok: true, replayed: true };
     const row = store.named(name);
     if (!row) return notFound;
     store.transaction(() => {
       store.leave(row.id, now + FIRST_TRY_MS);
-      if (key !== null) store.saveChange(key, fingerprint, now, CHANGES_KEPT_MS);
+      store.changes.remember(once, now);
     });
     await this.#empty(row.id);
     return { ok: true, replayed: false };
