@@ -43,7 +43,7 @@ const [trigger = "", trust = ""] = ["agent-trigger.ts", "agent-trust.ts"].map((n
 );
 const npm = fileURLToPath(new URL("../../../node_modules/npm/bin/npm-cli.js", import.meta.url));
 const BUILD_LIMIT_MS = 1_800_000;
-const READY_LIMIT_MS = 1_500_000;
+const READY_LIMIT_MS = 2_400_000;
 
 /** Build it, or find it in the cache. @throws Error that says which step failed */
 export async function buildAgentImage(
