@@ -23,6 +23,8 @@ declare namespace Cloudflare {
     DATABASE: DurableObjectNamespace<never>;
     SECRETS: DurableObjectNamespace<never>;
     MEMORY: DurableObjectNamespace<never>;
+    /** An index of memories' embeddings, for what is slow to compare one by one; metric cosine (docs/memory.md). */
+    MEMORY_INDEX?: Vectorize;
     STORES: DurableObjectNamespace<never>;
     /** Where names are looked up: a resolver that speaks RFC 8484; https://cloudflare-dns.com/dns-query unless set. */
     ROUSE_DNS_URL?: string;

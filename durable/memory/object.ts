@@ -16,6 +16,7 @@ import {
 } from "../../sdk/contract/memory.ts";
 import { refuse, type Result } from "../result.ts";
 import type { Addition, MemoryApi, MemoryPageAsk, Writer } from "./api.ts";
+import { NearIndex } from "./near-index.ts";
 import { nextId, otherDimension, shown, sizeOf, whereOf, type EntryRecord } from "./record.ts";
 import { search } from "./search.ts";
 import { MemoryStore } from "./store.ts";
@@ -34,10 +35,12 @@ const otherRequest = refuse(
 
 export class MemoryObject extends DurableObject<Env> implements MemoryApi {
   readonly #store: MemoryStore;
+  readonly #near: NearIndex | null;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#store = new MemoryStore(ctx);
+    this.#store = new MemoryStore(ctx, env.MEMORY_INDEX !== undefined);
+    this.#near = env.MEMORY_INDEX ? new NearIndex(env.MEMORY_INDEX, this.#store, ctx.id.toString()) : null;
   }
 
   async add(writer: Writer, additions: readonly Addition[]): Promise<Result<{ entries: MemoryEntry[] }>> {
@@ -57,15 +60,19 @@ export class MemoryObject extends DurableObject<Env> implements MemoryApi {
     const fault = this.#fault(additions.filter(({ key }) => key === null || !store.onceBy(author, key)));
     if (fault) return fault;
     store.open();
-    return store.transaction(() => {
+    const entries = store.transaction(() => {
       this.#note(writer);
-      const entries = additions.map((addition) => this.#addOne(writer, addition));
-      return { ok: true, entries };
+      return additions.map((addition) => this.#addOne(writer, addition));
     });
+    await this.#tellIndex();
+    return { ok: true, entries };
   }
 
   async search(ask: SearchMemory): Promise<Result<{ hits: MemoryHits }>> {
-    return search(this.#store, ask);
+    const { embedding, filter = {} } = ask;
+    const isAll = whereOf(filter).bindings.length === 0;
+    const candidates = embedding && isAll ? await this.#near?.candidates(normalised(embedding)) : null;
+    return search(this.#store, ask, candidates ?? null);
   }
 
   async list({ filter, order, limit, cursor, embeddings }: MemoryPageAsk): Promise<MemoryList | null> {
@@ -126,6 +133,7 @@ export class MemoryObject extends DurableObject<Env> implements MemoryApi {
       this.#note(writer);
       store.replace(before, after, vector);
     });
+    await this.#tellIndex();
     return { ok: true, entry: shown(after) };
   }
 
@@ -134,22 +142,12 @@ export class MemoryObject extends DurableObject<Env> implements MemoryApi {
     const isOld = this.#isOld(writer);
     if (isOld) return isOld;
     if (store.held.entries === 0) return { ok: true, forgotten: 0 };
-    return store.transaction(() => {
+    const forgotten = store.transaction(() => {
       this.#note(writer);
-      if ("length" in which) {
-        const records = [...new Set(which)].map((id) => store.entry(id)).filter((record) => record !== null);
-        for (const record of records) store.remove(record);
-        return { ok: true, forgotten: records.length };
-      }
-      const where = whereOf(which);
-      if (where.bindings.length === 0) return { ok: true, forgotten: store.removeAll() };
-      const seqs = store.seqs(where);
-      for (const seq of seqs) {
-        const record = store.entryAt(seq);
-        if (record) store.remove(record);
-      }
-      return { ok: true, forgotten: seqs.length };
+      return this.#remove(which);
     });
+    await this.#tellIndex();
+    return { ok: true, forgotten };
   }
 
   async usage(): Promise<MemoryUsage> {
@@ -158,7 +156,37 @@ export class MemoryObject extends DurableObject<Env> implements MemoryApi {
   }
 
   async purge(): Promise<void> {
+    await this.#near?.clear();
     await this.#store.close();
+  }
+
+  override async alarm(): Promise<void> {
+    const againMs = await this.#near?.push();
+    if (typeof againMs === "number") await this.ctx.storage.setAlarm(Date.now() + againMs);
+  }
+
+  /** The index beside learns of what changed, soon. */
+  async #tellIndex(): Promise<void> {
+    if (this.#near && this.#store.untold(1).length > 0 && (await this.ctx.storage.getAlarm()) === null)
+      await this.ctx.storage.setAlarm(Date.now());
+  }
+
+  /** @returns how many */
+  #remove(which: readonly string[] | MemoryFilter): number {
+    const store = this.#store;
+    let removed = 0;
+    const remove = (record: EntryRecord | null) => {
+      if (!record) return;
+      store.remove(record);
+      removed++;
+    };
+    if ("length" in which) for (const id of new Set(which)) remove(store.entry(id));
+    else {
+      const where = whereOf(which);
+      if (where.bindings.length === 0) return store.removeAll();
+      for (const seq of store.seqs(where)) remove(store.entryAt(seq));
+    }
+    return removed;
   }
 
   #addOne(writer: Writer, { input, key, fingerprint, origin }: Addition): MemoryEntry {

@@ -64,4 +64,16 @@ export const migrations: readonly Migration[] = [
       INSERT INTO words (words, rank) VALUES ('secure-delete', 1);
     `,
   },
+  {
+    id: "0002-near-index",
+    // unindexed: entries whose embedding came, changed or went, and which an index beside may not know of yet; sent_at:
+    // when it was told.
+    sql: `
+      CREATE TABLE unindexed (
+        change INTEGER PRIMARY KEY AUTOINCREMENT,
+        seq INTEGER NOT NULL UNIQUE,
+        sent_at INTEGER
+      ) STRICT;
+    `,
+  },
 ];

@@ -12,9 +12,11 @@ const LIMIT = 10;
 const DEEPER = 4;
 const DEEP = 50;
 
+/** @param candidates the numbers of entries among which the nearest are; null: all are compared */
 export function search(
   store: MemoryStore,
   { query, embedding, filter = {}, limit = LIMIT }: SearchMemory,
+  candidates: readonly number[] | null,
 ): Result<{ hits: MemoryHits }> {
   const { dimension } = store.held;
   if (embedding && dimension !== null && embedding.length !== dimension)
@@ -25,7 +27,8 @@ export function search(
   const words = match === null ? [] : store.matching(match, where, deep);
   const wanted = embedding && normalised(embedding);
   const near = new Best(deep);
-  if (wanted) for (const { seq, vector } of store.vectors(where)) near.add({ seq, score: cosine(wanted, vector) });
+  const compared = candidates === null ? store.vectors(where) : store.vectorsAt(candidates);
+  if (wanted) for (const { seq, vector } of compared) near.add({ seq, score: cosine(wanted, vector) });
   const mode = query === undefined ? "vector" : wanted ? "hybrid" : "text";
   const best: readonly Ranked[] = mode === "hybrid" ? fuse(words, near.all, limit) : mode === "text" ? words : near.all;
   const data: MemoryHit[] = [];

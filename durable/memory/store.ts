@@ -20,16 +20,22 @@ type Vector = Float32Array<ArrayBuffer>;
 
 const NOTHING: Held = { entries: 0, bytes: 0, vectors: 0, dimension: null, lastId: "" };
 const CLOSED = "closed";
+/** There is an index beside, and it was told, or is to be told, of all embeddings. */
+const INDEXED = "indexed";
 
 export class MemoryStore {
   readonly #ctx: DurableObjectState;
   readonly #sql: SqlStorage;
   readonly #tables: Tables;
+  readonly #isIndexed: boolean;
 
-  constructor(ctx: DurableObjectState) {
+  /** @param isIndexed whether changes of embeddings are kept for an index beside */
+  constructor(ctx: DurableObjectState, isIndexed: boolean) {
     this.#ctx = ctx;
     this.#sql = ctx.storage.sql;
     this.#tables = new Tables(ctx.storage, migrations);
+    this.#isIndexed = isIndexed;
+    if (this.#tables.exist) this.#followIndex();
   }
 
   /** Whether it is deleted for good: nothing is kept any more, however late it comes. */
@@ -39,6 +45,7 @@ export class MemoryStore {
 
   open(): void {
     this.#tables.make();
+    this.#followIndex();
   }
 
   async close(): Promise<void> {
@@ -123,6 +130,7 @@ export class MemoryStore {
   removeAll(): number {
     const { entries } = this.held;
     if (entries === 0) return 0;
+    if (this.#isIndexed) this.#sql.exec("INSERT OR REPLACE INTO unindexed (seq) SELECT seq FROM vectors");
     this.#sql.exec("INSERT INTO words (words) VALUES ('delete-all')");
     for (const table of ["once", "tags", "vectors", "entries"]) this.#sql.exec(`DELETE FROM ${table}`);
     this.#sql.exec("UPDATE held SET entries = 0, bytes = 0, vectors = 0, dimension = NULL");
@@ -154,6 +162,60 @@ export class MemoryStore {
       ...where.bindings,
     ))
       yield { seq, vector: vectorOf(vector) };
+  }
+
+  *vectorsAt(seqs: readonly number[]): Generator<{ readonly seq: number; readonly vector: Vector }> {
+    for (const seq of seqs) {
+      const vector = this.vector(seq);
+      if (vector) yield { seq, vector };
+    }
+  }
+
+  /** Entries that an index beside may not know as they are. */
+  get unindexed(): number[] {
+    if (!this.#tables.exist) return [];
+    return this.#sql
+      .exec<{ seq: number }>("SELECT seq FROM unindexed")
+      .toArray()
+      .map(({ seq }) => seq);
+  }
+
+  /** Changes that the index beside was not told of, the oldest first. A vector of null: it is gone. */
+  untold(limit: number): { readonly change: number; readonly seq: number; readonly vector: Vector | null }[] {
+    if (!this.#tables.exist) return [];
+    return this.#sql
+      .exec<{ change: number; seq: number; vector: ArrayBuffer | null }>(
+        `SELECT u.change, u.seq, v.vector FROM unindexed AS u LEFT JOIN vectors AS v ON v.seq = u.seq
+         WHERE u.sent_at IS NULL ORDER BY u.change LIMIT ?`,
+        limit,
+      )
+      .toArray()
+      .map(({ change, seq, vector }) => ({ change, seq, vector: vector && vectorOf(vector) }));
+  }
+
+  /** The index was told of these. What changed meanwhile has another number. */
+  told(changes: readonly number[], at: number): void {
+    for (const change of changes) this.#sql.exec("UPDATE unindexed SET sent_at = ? WHERE change = ?", at, change);
+  }
+
+  /** The index knows these changes by now, and all that it was told before that time. @returns whether others are left */
+  settled(change: number, before: number): boolean {
+    if (!this.#tables.exist) return false;
+    this.#sql.exec(
+      "DELETE FROM unindexed WHERE sent_at IS NOT NULL AND (change <= ? OR sent_at < ?)",
+      change,
+      before || 0,
+    );
+    return this.#sql.exec("SELECT 1 FROM unindexed LIMIT 1").toArray().length > 0;
+  }
+
+  /** All that the index beside may know. */
+  everIndexed(): number[] {
+    if (!this.#tables.exist) return [];
+    return this.#sql
+      .exec<{ seq: number }>("SELECT seq FROM vectors UNION SELECT seq FROM unindexed")
+      .toArray()
+      .map(({ seq }) => seq);
   }
 
   onceBy(author: string, key: string): { readonly fingerprint: string; readonly seq: number } | null {
@@ -192,7 +254,10 @@ export class MemoryStore {
   #link({ seq, text, tags, bytes }: EntryRecord, vector: Vector | null): void {
     this.#sql.exec("INSERT INTO words (rowid, text) VALUES (?, ?)", seq, indexed(text));
     for (const tag of tags) this.#sql.exec("INSERT INTO tags VALUES (?, ?)", tag, seq);
-    if (vector) this.#sql.exec("INSERT INTO vectors VALUES (?, ?)", seq, bytesOf(vector));
+    if (vector) {
+      this.#sql.exec("INSERT INTO vectors VALUES (?, ?)", seq, bytesOf(vector));
+      this.#changed(seq);
+    }
     this.#sql.exec(
       "UPDATE held SET entries = entries + 1, bytes = bytes + ?, vectors = vectors + ?, dimension = COALESCE(dimension, ?)",
       ...[bytes, vector ? 1 : 0, vector ? vector.length : null],
@@ -204,11 +269,29 @@ export class MemoryStore {
     for (const tag of tags) this.#sql.exec("DELETE FROM tags WHERE tag = ? AND seq = ?", tag, seq);
     this.#sql.exec("DELETE FROM vectors WHERE seq = ?", seq);
     const vectors = dimension === null ? 0 : 1;
+    if (vectors === 1) this.#changed(seq);
     this.#sql.exec(
       `UPDATE held SET entries = entries - 1, bytes = bytes - ?1, vectors = vectors - ?2,
        dimension = CASE WHEN vectors - ?2 = 0 THEN NULL ELSE dimension END`,
       ...[bytes, vectors],
     );
+  }
+
+  /** An index that was bound, or was away, learns of everything. */
+  #followIndex(): void {
+    const { kv } = this.#ctx.storage;
+    if (this.#isIndexed === (kv.get(INDEXED) === true)) return;
+    if (this.#isIndexed) {
+      this.#sql.exec("INSERT OR REPLACE INTO unindexed (seq) SELECT seq FROM vectors");
+      kv.put(INDEXED, true);
+    } else {
+      this.#sql.exec("DELETE FROM unindexed");
+      kv.delete(INDEXED);
+    }
+  }
+
+  #changed(seq: number): void {
+    if (this.#isIndexed) this.#sql.exec("INSERT OR REPLACE INTO unindexed (seq) VALUES (?)", seq);
   }
 
   #entries(where: string, ...bindings: SqlStorageValue[]): EntryRecord[] {
