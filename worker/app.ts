@@ -1,12 +1,14 @@
 /** The API host: routes, authentication, error shape. */
 import { Hono } from "hono";
 import { RouseFailure } from "../sdk/contract/error-codes.ts";
-import { matcher } from "./api/operation.ts";
+import { matcher, type Match } from "./api/operation.ts";
 import { openApi } from "./api/openapi.ts";
 import { operations } from "./api/operations.ts";
+import { asRuntime } from "./compat/call.ts";
+import { isRuntimeClient, meantBy, whyMissing } from "./compat/paths.ts";
 import { faultResponse } from "./errors.ts";
 import type { RequestNote } from "./log.ts";
-import { authenticate } from "./middleware/auth.ts";
+import { authenticate, type Caller } from "./middleware/auth.ts";
 import { mustMay } from "./middleware/permission.ts";
 import { limitRate } from "./middleware/rate-limit.ts";
 import { accountRoute } from "./routes/account.ts";
@@ -32,6 +34,7 @@ import { previewRoute } from "./routes/previews.ts";
 import { sandboxRoute } from "./routes/sandboxes.ts";
 import { scheduleRoute } from "./routes/schedules.ts";
 import { sandboxSecretRoute, secretRoute } from "./routes/secrets.ts";
+import { idOfUuid } from "./sandbox-uuid.ts";
 import { socketRoute } from "./routes/sockets.ts";
 import { tlsCheck } from "./routes/tls-check.ts";
 import { volumeRoute } from "./routes/volumes.ts";
@@ -41,6 +44,7 @@ interface AppEnv {
 }
 
 const match = matcher(operations);
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 let document: string | undefined;
 
 export const app = new Hono<AppEnv>();
@@ -63,19 +67,41 @@ app.notFound((c) => {
 });
 
 async function serve(env: Env, request: Request, note: RequestNote): Promise<Response> {
-  const url = new URL(request.url);
-  const found = match(request.method, url.pathname);
+  const given = new URL(request.url);
+  const ofRuntime = isRuntimeClient(request.headers);
+  const meant = ofRuntime ? meantBy(request.method, given) : { url: given, shape: null };
+  const found = meant && match(request.method, meant.url.pathname);
   const isMatch = found !== null && typeof found === "object";
   // On the way to a machine a remembered verdict will do: its host refuses what was revoked.
   const caller = await authenticate(env, request, !(isMatch && found.operation.work === "guest"));
   note.account = caller.account;
   limitRate(caller.keyId, env.ROUSE_RATE_LIMIT, Date.now());
+  if (meant === null || (ofRuntime && found === null))
+    throw new RouseFailure("unavailable", whyMissing(given.pathname), { details: { path: given.pathname } });
+  const { url } = meant;
   if (found === null) throw new RouseFailure("route_not_found", `There is no ${request.method} ${url.pathname}.`);
   if (found === "bad_encoding") throw new RouseFailure("invalid_request", "The path is not well percent-encoded.");
   if (found === "method_not_allowed")
     throw new RouseFailure("method_not_allowed", `${request.method} does not apply to ${url.pathname}.`);
   mustMay(caller, found.operation);
-  return run({ env, request, url, note, caller, operation: found.operation, params: found.params });
+  const params = await paramsOf(env, caller, found, ofRuntime);
+  const context = { env, request, url, note, caller, operation: found.operation, params };
+  return ofRuntime ? asRuntime(context, meant.shape, given, run) : run(context);
+}
+
+/** A sandbox may be named by the UUID of its id. Where there is none of it, that is a name like any other. */
+async function paramsOf(
+  env: Env,
+  caller: Caller,
+  { operation, params }: Match,
+  idsAlone: boolean,
+): Promise<readonly string[]> {
+  const [first, ...others] = params;
+  if (first === undefined || !operation.path.startsWith("/v1/sandboxes/")) return params;
+  const id = await idOfUuid(env, caller.account, first);
+  // For clients of Runtime what looks so is never a name.
+  if (id === null && idsAlone && UUID.test(first)) throw new RouseFailure("not_found", "There is no such sandbox.");
+  return [id ?? first, ...others];
 }
 
 function run(context: Context): Promise<Response> {

@@ -110,6 +110,8 @@ export interface AccountApi {
   usage(query: UsageQuery): Promise<Usage>;
   /** What a sandbox has cost so far, microdollars. */
   chargedMicros(sandboxId: string): Promise<number>;
+  /** The id of the sandbox whose random part that is (`suffixOf`); null when there is none, and was none lately. */
+  idWith(suffix: string): Promise<string | null>;
   /** Oldest first, only names with the prefix. null when the cursor is not one of ours. */
   list(query: ListQuery, namePrefix: string | null): Promise<SandboxList | null>;
 

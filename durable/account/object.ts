@@ -130,6 +130,10 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     return { data, nextCursor: found.length > limit && last ? toCursor(last) : null };
   }
 
+  async idWith(suffix: string): Promise<string | null> {
+    return this.#store?.idWith(suffix) ?? null;
+  }
+
   async chargedMicros(sandboxId: string): Promise<number> {
     return this.#store?.purse.cost(sandboxId)?.micros ?? 0;
   }

@@ -1,5 +1,6 @@
 /** The tables of an account's object, by what they hold; here the index of its sandboxes. No rules. */
 import type { ListQuery, Sandbox } from "../../sdk/contract/sandbox.ts";
+import { suffixOf } from "../../sdk/contract/uuid.ts";
 import { hasSchema, migrate } from "../migrations.ts";
 import type { Summary } from "./api.ts";
 import { Books } from "./books.ts";
@@ -54,7 +55,8 @@ export class AccountStore {
   saveSummary({ label, sequence, sandbox, hostId, createdBy }: Summary, now: number): void {
     this.#sql.exec(
       `INSERT OR REPLACE INTO sandboxes
-         (label, sequence, changed_at, created_at, state, name, body, host_id, key_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+         (label, sequence, changed_at, created_at, state, name, body, host_id, key_id, suffix)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, (SELECT suffix FROM sandboxes WHERE label = ?)))`,
       label,
       sequence,
       now,
@@ -64,6 +66,8 @@ export class AccountStore {
       sandbox && JSON.stringify(sandbox),
       hostId,
       createdBy,
+      sandbox && suffixOf(sandbox.id),
+      label,
     );
     this.#sql.exec("DELETE FROM sandboxes WHERE body IS NULL AND changed_at < ?", now - TOMBSTONE_MS);
   }
@@ -112,6 +116,12 @@ export class AccountStore {
       .exec<{ body: string | null }>("SELECT body FROM sandboxes WHERE label = ?", label)
       .toArray();
     return row?.body ? (JSON.parse(row.body) as Sandbox) : null;
+  }
+
+  /** The id that ends so, also of one that was deleted not long ago. */
+  idWith(suffix: string): string | null {
+    const [row] = this.#sql.exec<{ label: string }>("SELECT label FROM sandboxes WHERE suffix = ?", suffix).toArray();
+    return row ? `${row.label}~${suffix}` : null;
   }
 
   /** All sandboxes that are there. */

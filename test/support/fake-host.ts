@@ -28,6 +28,7 @@ import type { GuestTimer } from "../../sdk/contract/guest-timer.ts";
 import { controlSecret, ticketSecret } from "../../sdk/contract/host-secrets.ts";
 import { labelOfId } from "../../sdk/contract/names.ts";
 import { signingKey, Ticket, verify, type SigningKey } from "../../sdk/contract/ticket.ts";
+import { toAgent, upgradeToAgent } from "./fake-agent.ts";
 import { FakeCommands, type CommandTurn } from "./fake-commands.ts";
 import { FakeDrills, type DrillOrders } from "./fake-drills.ts";
 import { FakeOutside } from "./fake-outside.ts";
@@ -88,8 +89,16 @@ export class FakeHost {
   /** Stored states that machines were made with. */
   readonly #arrived: (SavedState & { id: string; diskOnly: boolean })[] = [];
 
+  /** The port of a guest agent that all its machines have; undefined: the agent's calls are answered with what was asked. */
+  readonly #agentPort: number | undefined;
+
   /** It stands for every host of the names. */
-  constructor(roots: { host: string; signing: string }, hostIds: readonly string[] = ["fake-1", "spare-1", "rack-7"]) {
+  constructor(
+    roots: { host: string; signing: string },
+    hostIds: readonly string[] = ["fake-1", "spare-1", "rack-7"],
+    agentPort?: number,
+  ) {
+    this.#agentPort = agentPort;
     const of = (hostId: string) => controlSecret(roots.host, hostId).then((secret) => `Bearer ${secret}`);
     this.#secrets = Promise.all(hostIds.map(of)).then((all) => new Set(all));
     this.#keys = Promise.all(
@@ -405,6 +414,8 @@ export class FakeHost {
   async #data(url: URL, req: IncomingMessage, res: ServerResponse): Promise<void> {
     const { held, target, path } = await this.#lease(url, req);
     res.setHeader(hostHeaders.waited, "0");
+    if (target === "agent" && this.#agentPort !== undefined)
+      return toAgent(this.#agentPort, path + url.search, req, res);
     if (target === "port/9")
       throw new RouseFailure("port_not_listening", "nothing listens on port 9", { details: { port: 9 } });
     const isGateway = target === "port/8765" && path === "/status";
@@ -505,6 +516,8 @@ export class FakeHost {
     }
     const { held, target, path } = lease;
     const { id } = held.machine;
+    if (target === "agent" && this.#agentPort !== undefined)
+      return upgradeToAgent(this.#agentPort, path + url.search, req, socket, head);
     if (this.#away.has(labelOfId(id) ?? "")) return void socket.destroy();
     this.#sockets.upgrade(labelOfId(id) ?? "", id, { target, path: path + url.search }, req, socket, head);
   }
