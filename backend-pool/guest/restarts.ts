@@ -1,4 +1,5 @@
 /** When a service that ended is started again, and what its state is meanwhile. Pure. */
+import { isDeepStrictEqual } from "node:util";
 
 /** How a process ended. `code` null: by a signal, or it is not known how. */
 export interface Exit {
@@ -52,13 +53,13 @@ export function compared<T extends Named>(
   const names = new Set(after.map(({ name }) => name));
   return {
     gone: before.filter(({ name }) => !names.has(name)),
-    changed: after.filter((one) => old.has(one.name) && essence(old.get(one.name)) !== essence(one)),
+    changed: after.filter((one) => old.has(one.name) && !isDeepStrictEqual(essence(old.get(one.name)), essence(one))),
     added: after.filter(({ name }) => !old.has(name)),
   };
 }
 
 /** Hooks and the way of stopping count when they are needed; a program is not started anew for them. */
-function essence(service: object | undefined): string {
+function essence(service: object | undefined): Record<string, unknown> {
   const {
     freeze: _,
     thaw: __,
@@ -67,5 +68,5 @@ function essence(service: object | undefined): string {
     restart: _____,
     ...rest
   } = service as Record<string, unknown>;
-  return JSON.stringify(Object.entries(rest).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  return rest;
 }

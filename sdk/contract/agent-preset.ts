@@ -96,6 +96,11 @@ export const PresetRecipe = z.strictObject({
     .optional(),
   /** Run as root inside the image, in order, with the host's network. */
   commands: z.array(text(8192)).max(presetLimits.commandsMax).optional(),
+  /**
+   * Run by the agent's user after that, with the preset's `env` and without a network, on the host's own CPUs: what takes
+   * a runtime long at its first start is in the image then.
+   */
+  firstRun: z.array(text(8192)).max(presetLimits.commandsMax).optional(),
   sizeMiB: z.int().min(presetLimits.imageMiBMin).max(presetLimits.imageMiBMax),
   /**
    * The state that new sandboxes begin with. `running`: with the agent up. `prepared`: what a first start makes is there,

@@ -179,7 +179,7 @@ export class Floor {
     const ram = anonymousRam
       ? `memory-backend-ram,${size}`
       : `memory-backend-file,${size},mem-path=${at("ram")},share=on`;
-    const accel = accelerator === "kvm" ? "kvm" : "tcg,thread=multi,tb-size=128";
+    const accel = accelerator === "kvm" ? "kvm" : `tcg,thread=multi,tb-size=${Math.max(128, memoryMiB >> 2)}`;
     const args = [
       ...["-name", "rouse", "-nodefaults", "-no-user-config", "-nographic", "-no-reboot"],
       ...["-M", "pc-q35-7.2,vmport=off,smbus=off,sata=off,usb=off,graphics=off"],

@@ -3,14 +3,16 @@
  * meanwhile, and the homes of state answer inside. `ROUSE_LEAK_WAKES` and `ROUSE_LEAK_FORKS` make it longer.
  */
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { Rouse, type Sandbox } from "rouse";
 import { defaultHome } from "../../backend-pool/config.ts";
+import { Authority } from "../../backend-pool/egress/ca.ts";
 import { launch, type System } from "../../backend-pool/local/launcher.ts";
 import { freshName } from "./fresh-name.ts";
 
@@ -36,11 +38,40 @@ while True:
     open("/workspace/rounds", "w").write(str(rounds))
 `;
 
+/** Prints what a server of code and packages has, as JSON of paths with their bytes in base64. */
+const SERVED = `
+import base64, io, json, os, subprocess, zipfile
+run = lambda *argv: subprocess.run(argv, check=True, capture_output=True)
+run("git", "init", "-q", "-b", "main", "/tmp/work")
+open("/tmp/work/hello", "w").write("from git")
+run("git", "-C", "/tmp/work", "add", ".")
+run("git", "-C", "/tmp/work", "-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "first")
+run("git", "clone", "-q", "--bare", "/tmp/work", "/tmp/served/acme/demo.git")
+run("git", "-C", "/tmp/served/acme/demo.git", "update-server-info")
+info = "demo-1.0.dist-info"
+wheel = io.BytesIO()
+with zipfile.ZipFile(wheel, "w") as made:
+    made.writestr("demo.py", "said = 'from pip'")
+    made.writestr(info + "/METADATA", "Metadata-Version: 2.1\\nName: demo\\nVersion: 1.0\\n")
+    made.writestr(info + "/WHEEL", "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+    made.writestr(info + "/RECORD", "")
+name = "demo-1.0-py3-none-any.whl"
+files = {"/simple/demo/": f'<a href="/files/{name}">{name}</a>'.encode(), f"/files/{name}": wheel.getvalue()}
+for folder, _, names in os.walk("/tmp/served"):
+    for one in names:
+        path = os.path.join(folder, one)
+        files[path.removeprefix("/tmp/served")] = open(path, "rb").read()
+print(json.dumps({path: base64.b64encode(data).decode() for path, data in files.items()}))
+`;
+
 describe("the way out of a machine", () => {
   let own: System;
   let rouse: Rouse;
   let stateDir: string;
   let service: Server;
+  /** What a server of code and packages has; it shows nothing to whoever brings no token. */
+  const served = new Map<string, Buffer>();
+  let packages: ReturnType<typeof createTlsServer>;
   /** Host names of requests that came. */
   const asked: string[] = [];
 
@@ -51,12 +82,26 @@ describe("the way out of a machine", () => {
       res.end("hello");
     }).listen(0, "127.0.0.1");
     await once(service, "listening");
+    const authority = await Authority.open(join(stateDir, "authority.pem"));
+    const caFile = join(stateDir, "ca.pem");
+    await writeFile(caFile, authority.pem);
+    packages = createTlsServer({ SNICallback: (name, done) => done(null, authority.context(name)) }, (req, res) => {
+      const found = req.headers.authorization === "Bearer known" ? served.get(req.url?.split("?")[0] ?? "") : undefined;
+      if (req.url?.startsWith("/simple/")) res.setHeader("content-type", "text/html");
+      res.writeHead(found ? 200 : 404).end(found);
+    }).listen(0, "127.0.0.1");
+    await once(packages, "listening");
+    const tls = `127.0.0.1:${(packages.address() as AddressInfo).port}`;
     const place = `127.0.0.1:${(service.address() as AddressInfo).port}`;
     own = await launch({
       ...{ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0 },
       env: {
         ROUSE_ARCHIVE_SECONDS: "off",
-        ROUSE_EGRESS_HOSTS: JSON.stringify({ [`${ALLOWED}:80`]: place, [`${DENIED}:80`]: place }),
+        ROUSE_EGRESS_UPSTREAM_CA: caFile,
+        ROUSE_EGRESS_HOSTS: JSON.stringify({
+          ...{ [`${ALLOWED}:80`]: place, [`${DENIED}:80`]: place },
+          ...{ "github.com:443": tls, "pypi.org:443": tls },
+        }),
       },
     });
     rouse = new Rouse({ apiKey: own.apiKey, baseUrl: own.url });
@@ -64,6 +109,7 @@ describe("the way out of a machine", () => {
   afterAll(async () => {
     await own.stop();
     service.close();
+    packages.close();
     await rm(stateDir, { recursive: true, force: true });
   });
 
@@ -128,6 +174,22 @@ describe("the way out of a machine", () => {
       out(sandbox, `python3 -c 'import socket; print(socket.getaddrinfo("${name}", 80)[0][4][0])'`);
     expect(await lookUp("secret-words.tunnel.example.com")).toMatch(/gaierror/);
     expect(await lookUp(ALLOWED)).toMatch(/^[\d.]+\n$/);
+    await sandbox.delete();
+  });
+
+  it("takes git and pip out as they are, to a place that knows a secret that they don't", async ({ expect }) => {
+    const sandbox = await rouse.sandboxes.create({ name: freshName("tools"), idlePauseSeconds: 0 });
+    const hosts = ["github.com", "pypi.org"];
+    await sandbox.secrets.set("packages", { value: "known", hosts });
+    await sandbox.files.write("/tmp/served.py", SERVED);
+    const { stdout } = await sandbox.exec("python3 /tmp/served.py", { check: true, timeoutMs: 120_000 });
+    for (const [path, bytes] of Object.entries(JSON.parse(stdout) as Record<string, string>))
+      served.set(path, Buffer.from(bytes, "base64"));
+    expect(await out(sandbox, "git clone -q https://github.com/acme/demo.git && cat demo/hello")).toBe("from git");
+    const install = "pip install -q --no-cache-dir --disable-pip-version-check --root-user-action ignore demo";
+    expect(await out(sandbox, `cd /tmp && ${install} && python3 -c 'import demo; print(demo.said)'`)).toBe(
+      "from pip\n",
+    );
     await sandbox.delete();
   });
 

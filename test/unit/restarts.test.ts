@@ -49,6 +49,14 @@ describe("another list", () => {
     expect(compared([web, work], [work, web])).toEqual({ gone: [], changed: [], added: [] });
   });
 
+  it("is the same list in whatever order its fields are told", () => {
+    const [one, other] = [
+      { ...web, ready: { port: 1, path: "/" } },
+      { ready: { path: "/", port: 1 }, ...web },
+    ];
+    expect(compared([one], [other]).changed).toEqual([]);
+  });
+
   it("starts nothing anew for what counts only later", () => {
     const later = { ...web, freeze: { command: "x" }, stopSignal: "SIGINT", stopSeconds: 3, restart: "never" };
     expect(compared([web], [later]).changed).toEqual([]);

@@ -55,13 +55,21 @@ export async function buildAgentImage(
   const name = imageOf(preset);
   const { recipe } = preset;
   const { golden, seal = [], ...content } = recipe;
-  const key = contentKey(base.key, content, await readFile(trigger), await readFile(trust), "agent layout 1");
+  const ran = content.firstRun && [preset.env ?? {}, preset.user ?? ""];
+  const key = contentKey(
+    base.key,
+    content,
+    ran ?? [],
+    await readFile(trigger),
+    await readFile(trust),
+    "agent layout 2",
+  );
   const dir = join(cacheDir, "base", `${name}-${key}`);
   const disk = join(dir, "disk.ext4");
   if (!(await exists(disk))) {
     await progress.step(
       `building the image "${name}" (${preset.title} ${preset.version}, once, 1 to 4 minutes)`,
-      (part) => buildDisk(preset.recipe, base, dir, part),
+      (part) => buildDisk(preset, base, dir, part),
     );
   }
   const services = servicesOf(preset);
@@ -74,7 +82,12 @@ export async function buildAgentImage(
   };
 }
 
-async function buildDisk(recipe: PresetRecipe, base: Image, dir: string, under: (part: string) => void): Promise<void> {
+async function buildDisk(
+  { recipe, env = {}, user = "runtime" }: AgentPreset & { readonly recipe: PresetRecipe },
+  base: Image,
+  dir: string,
+  under: (part: string) => void,
+): Promise<void> {
   const part = `${dir}.part-${process.pid}`;
   const root = join(part, "root");
   await removeTree(part);
@@ -113,6 +126,10 @@ async function buildDisk(recipe: PresetRecipe, base: Image, dir: string, under: 
         await inside(command);
       }
     });
+    for (const command of recipe.firstRun ?? []) {
+      under("its first start");
+      await runAlone(root, user, env, command);
+    }
     await inside("rm -rf /var/cache/apt/* /var/lib/apt/lists/* /root/.npm /root/.cache /tmp/*");
     const made = join(part, "disk.ext4");
     under("writing the file system");
@@ -154,6 +171,16 @@ async function installNpm(packages: readonly string[], root: string, part: strin
   await run("chown", ["-R", "0:0", prefix]);
   for (const name of ["node_modules", "package.json", "package-lock.json"])
     await rename(join(prefix, name), join(root, PRESET_FOLDER, name));
+}
+
+/** As that user, with processes, mounts and a loopback of its own, which end with the command. */
+async function runAlone(root: string, user: string, env: Readonly<Record<string, string>>, command: string) {
+  const variables = { HOME: "/workspace", USER: user, PATH: "/usr/local/bin:/usr/bin:/bin", ...env };
+  const words = Object.entries(variables).map(([name, value]) => quoted(`${name}=${value}`));
+  const asUser = `setpriv --reuid=${user} --regid=${user} --init-groups env -i ${words.join(" ")}`;
+  const script = `ip link set lo up && cd /workspace && exec ${asUser} /bin/sh -ec ${quoted(command)}`;
+  const apart = ["--mount", "--pid", "--net", "--ipc", "--fork", "--kill-child", `--mount-proc=${root}/proc`];
+  await run("unshare", [...apart, "chroot", root, "/bin/sh", "-ec", script], { timeoutMs: BUILD_LIMIT_MS });
 }
 
 /** The image's resolver is the machine's own, which is not there yet. */

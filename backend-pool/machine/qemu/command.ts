@@ -22,8 +22,13 @@ export function compatibilityOf({ kind }: Accelerator, qemuVersion: string): str
   return `${MACHINE_TYPE}/${CPU_MODEL}/${kind}${isStrict ? `/qemu-${STRICT_QEMU}` : ""}`;
 }
 
-/** Translation buffer of software emulation, MiB; it is memory that no file backs. */
-const TCG_BUFFER_MIB = 128;
+/**
+ * Translation buffer of software emulation, MiB: memory that no file backs, and that is taken as code is translated. When
+ * it is full all is translated anew: a big program on V8 spends its time on that with 128.
+ */
+function tcgBufferMiB({ memoryMiB }: Shape): number {
+  return Math.max(128, Math.min(1024, Math.floor(memoryMiB / 4)));
+}
 
 /** Where volumes are plugged in. Machines of golden states that were made before there were four have two. */
 export const SLOTS = 4;
@@ -45,7 +50,7 @@ export function qemuArguments(
   incoming: boolean,
   slots: number = SLOTS,
 ): string[] {
-  const accel = accelerator.kind === "kvm" ? "kvm" : `tcg,thread=multi,tb-size=${TCG_BUFFER_MIB}`;
+  const accel = accelerator.kind === "kvm" ? "kvm" : `tcg,thread=multi,tb-size=${tcgBufferMiB(shape)}`;
   return [
     ...["-name", "rouse", "-nodefaults", "-no-user-config", "-nographic", "-no-reboot"],
     ...["-M", `${MACHINE_TYPE},vmport=off,smbus=off,sata=off,usb=off,graphics=off`],
