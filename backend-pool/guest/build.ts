@@ -1,4 +1,4 @@
-/** Bundles the guest agent into one file, with the interpreter's bridge beside it. */
+/** Bundles the guest agent into one file, with the programs that it starts by Python beside it. */
 import { createHash } from "node:crypto";
 import { copyFile, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -6,17 +6,18 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 export interface BuiltAgent {
-  /** The agent, and the interpreter's bridge beside it. */
   readonly file: string;
-  readonly python: string;
+  /** The interpreter's bridge, and what gives terminals. */
+  readonly scripts: readonly string[];
   /** Changes with anything in them. */
   readonly sha256: string;
 }
 
-/** Write `agent.mjs` and `interpreter.py` to a folder. */
+const SCRIPTS = ["interpreter.py", "terminal.py"];
+
+/** Write `agent.mjs` and the scripts to a folder. */
 export async function buildGuestAgent(outDir: string): Promise<BuiltAgent> {
   const file = join(outDir, "agent.mjs");
-  const python = join(outDir, "interpreter.py");
   await build({
     entryPoints: [fileURLToPath(new URL("main.ts", import.meta.url))],
     outfile: file,
@@ -25,9 +26,13 @@ export async function buildGuestAgent(outDir: string): Promise<BuiltAgent> {
     format: "esm",
     target: "node24",
     logLevel: "error",
+    // Some packages ask for Node's own modules by require().
+    banner: { js: 'import{createRequire as nodeRequire}from"node:module";const require=nodeRequire(import.meta.url);' },
   });
-  await copyFile(fileURLToPath(new URL("interpreter.py", import.meta.url)), python);
+  const scripts = SCRIPTS.map((name) => join(outDir, name));
+  for (const [at, name] of SCRIPTS.entries())
+    await copyFile(fileURLToPath(new URL(name, import.meta.url)), scripts[at] ?? "");
   const hash = createHash("sha256");
-  for (const one of [file, python]) hash.update(await readFile(one));
-  return { file, python, sha256: hash.digest("hex") };
+  for (const one of [file, ...scripts]) hash.update(await readFile(one));
+  return { file, scripts, sha256: hash.digest("hex") };
 }

@@ -59,7 +59,10 @@ export class Commands {
     const body = await readJson(call);
     const fields = new Fields(body);
     const timeoutMs = fields.integer("timeoutMs", 1, guestLimits.execTimeoutMsMax) ?? null;
-    const request = startRequest(fields, timeoutMs, 0);
+    const pty = fields.terminal("pty");
+    const asked = startRequest(fields, timeoutMs, 0);
+    // What a terminal takes is open for as long as it is.
+    const request = pty ? { ...asked, pty, keepStdin: true } : asked;
     const { value: process, replayed } = this.#replays.once(call, body, () => this.#processes.start(request));
     sendJson(call, { ...process.info(), ...(replayed ? { replayed } : {}) });
   }
@@ -120,6 +123,17 @@ export class Commands {
     if (signal === undefined) fields.fault("signal", "missing");
     fields.check();
     process.kill(signal ?? "SIGTERM");
+    sendJson(call, process.info());
+  }
+
+  async resize(call: Call, id: string): Promise<void> {
+    const process = this.#processes.get(id);
+    const fields = new Fields(await readJson(call));
+    const { cols, rows } = fields.size();
+    if (cols === undefined) fields.fault("cols", "missing");
+    if (rows === undefined) fields.fault("rows", "missing");
+    fields.check();
+    process.resize({ cols: cols ?? 0, rows: rows ?? 0 });
     sendJson(call, process.info());
   }
 

@@ -1,5 +1,6 @@
 /** Reading the fields of a body or query: every fault is collected, and all are told together. */
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
+import { guestLimits, type TerminalSize } from "../../sdk/contract/guest-limits.ts";
 
 interface Issue {
   readonly path: string;
@@ -78,6 +79,28 @@ export class Fields {
 
   env(name: string): Record<string, string> | undefined {
     return this.#read(name, "variables: names without = and NUL, values of text without NUL", isEnv);
+  }
+
+  /** An object with the size of a terminal, of which each part has a default. */
+  terminal(name: string): TerminalSize | undefined {
+    const value = this.#read(
+      name,
+      "an object with cols and rows",
+      (given): given is Record<string, unknown> => typeof given === "object" && given !== null && !Array.isArray(given),
+    );
+    if (value === undefined) return undefined;
+    const size = new Fields(value);
+    size.only("cols", "rows");
+    const { cols = guestLimits.terminalCols, rows = guestLimits.terminalRows } = size.size();
+    for (const { path, message } of size.#issues) this.fault(`${name}.${path}`, message);
+    return { cols, rows };
+  }
+
+  /** `cols` and `rows`, as far as they are there. */
+  size(): Partial<TerminalSize> {
+    const cols = this.integer("cols", 1, guestLimits.terminalSizeMax);
+    const rows = this.integer("rows", 1, guestLimits.terminalSizeMax);
+    return { ...(cols === undefined ? {} : { cols }), ...(rows === undefined ? {} : { rows }) };
   }
 
   /** @throws RouseFailure `invalid_request` with every fault */

@@ -81,12 +81,13 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => pr
 // A fault nobody waited for must not end the agent and with it everything it watches over.
 process.on("uncaughtException", (fault) => console.error(fault));
 
-const processes = new Processes(flags.home, folder);
+const beside = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+const processes = new Processes(flags.home, folder, { python: flags.python, script: beside("terminal.py") });
 const interpreter = new Interpreter({
   processes,
   folder,
   python: flags.python,
-  bridge: fileURLToPath(new URL("interpreter.py", import.meta.url)),
+  bridge: beside("interpreter.py"),
   identity: () => {
     try {
       return readFileSync(flags.identity, "utf8");

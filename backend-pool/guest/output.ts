@@ -119,6 +119,21 @@ export class OutputLog {
     return pieces;
   }
 
+  /** The bytes from a cursor on as they were written, up to `maxBytes`; a cursor before the oldest byte starts there. */
+  raw(cursor: number, maxBytes: number): Buffer {
+    const parts: Buffer[] = [];
+    let left = maxBytes;
+    for (let at = this.#chunkAt(cursor); at < this.#chunks.length && left > 0; at++) {
+      const chunk = this.#chunks[at];
+      if (!chunk) break;
+      const skip = Math.max(0, cursor - chunk.offset);
+      const data = chunk.data.subarray(skip, skip + left);
+      parts.push(data);
+      left -= data.length;
+    }
+    return Buffer.concat(parts);
+  }
+
   /** Resolves when something was written or all has been; at once when that is so for the cursor already. */
   change(cursor: number, signal: AbortSignal): Promise<void> {
     if (this.total > cursor || this.ended || signal.aborted) return Promise.resolve();

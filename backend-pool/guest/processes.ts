@@ -4,12 +4,13 @@ import { randomBytes } from "node:crypto";
 import { closeSync, openSync, readSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { constants } from "node:os";
 import { join, resolve } from "node:path";
-import type { Readable } from "node:stream";
+import type { Readable, Writable } from "node:stream";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
-import { guestLimits } from "../../sdk/contract/guest-limits.ts";
+import { guestLimits, type TerminalSize } from "../../sdk/contract/guest-limits.ts";
 import type { Process as ProcessInfo } from "../../sdk/contract/guest.ts";
 import { OutputLog, type Stream } from "./output.ts";
 import { PipePool, type OutputPipe } from "./pipes.ts";
+import { Terminal, type TerminalTools } from "./terminal.ts";
 
 export interface StartRequest {
   readonly command?: string | undefined;
@@ -24,6 +25,18 @@ export interface StartRequest {
   readonly outputEncoding: "utf8" | "base64";
   /** Bytes of the beginning of each stream to keep besides the newest. */
   readonly headBytes: number;
+  /** It gets a terminal of that size for stdin, stdout and stderr. */
+  readonly pty?: TerminalSize | undefined;
+}
+
+/** What a process is started with besides its request. */
+interface Surroundings {
+  readonly cwd: string;
+  readonly env: Record<string, string>;
+  readonly pipes: PipePool;
+  /** A place for input. */
+  readonly folder: string;
+  readonly terminals: TerminalTools;
 }
 
 /** After a command ended, how long its children may still write before its answer goes, ms. They may live on. */
@@ -52,6 +65,8 @@ export class GuestProcess {
   readonly #cwd: string;
   readonly #child: ChildProcess;
   readonly #pipes: PipePool;
+  readonly #terminal: Terminal | null = null;
+  readonly #input: Writable | null;
   readonly #sources: Source[];
   readonly #ended = Promise.withResolvers<void>();
   /** Places of readers, and for one whose connection broke the timer that ends the wait for it. */
@@ -66,51 +81,67 @@ export class GuestProcess {
   durationMs = 0;
 
   /** @throws RouseFailure `invalid_request` when the system takes no such command line */
-  constructor(
-    id: string,
-    request: StartRequest,
-    cwd: string,
-    env: Record<string, string>,
-    pipes: PipePool,
-    folder: string,
-  ) {
+  constructor(id: string, request: StartRequest, around: Surroundings) {
     this.id = id;
     this.#request = request;
-    this.#cwd = cwd;
-    this.#pipes = pipes;
+    this.#cwd = around.cwd;
+    this.#pipes = around.pipes;
     this.log = new OutputLog(guestLimits.outputBytes, request.headBytes);
     this.outputEncoding = request.outputEncoding;
-    const [program = "", ...args] = request.argv ?? ["/bin/bash", "-c", request.command ?? ""];
-    const made = [pipes.take(), pipes.take()] as const;
-    const input = request.keepStdin || request.stdin === undefined ? null : stdinFile(folder, id, request.stdin);
-    const wantsStdin = request.keepStdin || request.stdin !== undefined;
+    const { pty } = request;
+    if (pty) {
+      this.#terminal = this.#spawned(() => new Terminal(around.terminals, programOf(request), pty, around));
+      this.#child = this.#terminal.child;
+      this.#input = this.#terminal.input;
+      this.#sources = [this.#read("stdout", { reader: this.#terminal.output, readFd: this.#terminal.fd })];
+    } else {
+      const made = [around.pipes.take(), around.pipes.take()] as const;
+      this.#child = this.#piped(made, around);
+      this.#input = this.#child.stdin;
+      this.#sources = [this.#read("stdout", made[0]), this.#read("stderr", made[1])];
+    }
+    this.#input?.on("error", () => undefined); // it may close its stdin early
+    if (request.stdin !== undefined && request.keepStdin) {
+      this.#input?.write(request.stdin);
+      this.#stdinOffset = request.stdin.length;
+    } else if (request.stdin !== undefined) this.#input?.end(request.stdin);
+    this.#child.once("error", (fault: NodeJS.ErrnoException) => this.#notStarted(fault));
+    this.#child.once("exit", (code, signal) => this.#exited(code, signal));
+    if (request.timeoutMs !== null) this.#timer = setTimeout(() => this.#timeUp(), request.timeoutMs);
+  }
+
+  #piped(made: readonly (OutputPipe | null)[], { cwd, env, folder }: Surroundings): ChildProcess {
+    const { keepStdin, stdin } = this.#request;
+    const input = keepStdin || stdin === undefined ? null : stdinFile(folder, this.id, stdin);
+    const wantsStdin = keepStdin || stdin !== undefined;
+    const [program = "", ...args] = programOf(this.#request);
     try {
-      this.#child = spawn(program, args, {
-        cwd,
-        env,
-        // A group of its own, so that signals and time limits reach what it started, too.
-        detached: true,
-        stdio: [input ?? (wantsStdin ? "pipe" : "ignore"), made[0]?.writeFd ?? "pipe", made[1]?.writeFd ?? "pipe"],
-      });
+      return this.#spawned(() =>
+        spawn(program, args, {
+          cwd,
+          env,
+          // A group of its own, so that signals and time limits reach what it started, too.
+          detached: true,
+          stdio: [input ?? (wantsStdin ? "pipe" : "ignore"), made[0]?.writeFd ?? "pipe", made[1]?.writeFd ?? "pipe"],
+        }),
+      );
     } catch (fault) {
       for (const pipe of made) pipe?.reader.destroy();
-      const { code } = fault as NodeJS.ErrnoException;
-      if (code !== "E2BIG") throw fault;
-      throw new RouseFailure("invalid_request", "The arguments and variables are longer than the system allows.");
+      throw fault;
     } finally {
       for (const pipe of made) if (pipe) closeSync(pipe.writeFd);
       if (input !== null) closeSync(input);
     }
-    this.#sources = [this.#read("stdout", made[0]), this.#read("stderr", made[1])];
-    const { stdin } = this.#child;
-    stdin?.on("error", () => undefined); // it may close its stdin early
-    if (request.stdin !== undefined && request.keepStdin) {
-      stdin?.write(request.stdin);
-      this.#stdinOffset = request.stdin.length;
-    } else if (request.stdin !== undefined) stdin?.end(request.stdin);
-    this.#child.once("error", (fault: NodeJS.ErrnoException) => this.#notStarted(fault));
-    this.#child.once("exit", (code, signal) => this.#exited(code, signal));
-    if (request.timeoutMs !== null) this.#timer = setTimeout(() => this.#timeUp(), request.timeoutMs);
+  }
+
+  #spawned<T>(start: () => T): T {
+    try {
+      return start();
+    } catch (fault) {
+      const { code } = fault as NodeJS.ErrnoException;
+      if (code !== "E2BIG") throw fault;
+      throw new RouseFailure("invalid_request", "The arguments and variables are longer than the system allows.");
+    }
   }
 
   /** Resolves when it ended and its output is in the log. */
@@ -126,7 +157,7 @@ export class GuestProcess {
 
   /** Bytes for stdin at an offset, so that a retry is not written twice. Answers the new total. */
   write(offset: number, data: Buffer, eof: boolean): number {
-    const { stdin } = this.#child;
+    const stdin = this.#input;
     if (!this.#request.keepStdin || !stdin) {
       throw new RouseFailure("invalid_request", 'This process has no open stdin; start it with stdinMode "pipe".');
     }
@@ -145,6 +176,23 @@ export class GuestProcess {
     }
     if (eof && !stdin.writableEnded) stdin.end();
     return this.#stdinOffset;
+  }
+
+  /** Bytes for the terminal, of whoever has it open; resolves when it takes more. */
+  async type(data: Buffer): Promise<void> {
+    const input = this.#input;
+    if (!this.#terminal || !input || this.state !== "running" || input.writableEnded || input.destroyed) return;
+    this.#stdinOffset += data.length;
+    await new Promise<void>((resolve) => {
+      input.write(data, () => resolve());
+    });
+  }
+
+  /** @throws RouseFailure `invalid_request` for a process without a terminal, `not_running` */
+  resize(size: TerminalSize): void {
+    if (!this.#terminal) throw new RouseFailure("invalid_request", "This process has no terminal.");
+    if (this.state !== "running") throw new RouseFailure("not_running", "The process has ended.");
+    this.#terminal.resize(size);
   }
 
   /** What a reader surely has: while one is far behind, the process waits instead of losing output. */
@@ -176,16 +224,16 @@ export class GuestProcess {
   }
 
   info(): ProcessInfo {
-    const { command, argv, keepStdin, timeoutMs } = this.#request;
-    const { stdin } = this.#child;
+    const { keepStdin, timeoutMs, command } = this.#request;
+    const stdin = this.#input;
     return {
       id: this.id,
       kind: "process",
       state: this.state,
       exitCode: this.exitCode,
-      command: command ?? (argv ?? []).join(" "),
+      command: command ?? programOf(this.#request).join(" "),
       cwd: this.#cwd,
-      pty: false,
+      pty: this.#terminal !== null,
       stdinOpen: keepStdin && this.state === "running" && stdin?.writableEnded === false && !stdin.destroyed,
       stdinOffset: this.#stdinOffset,
       outputEncoding: this.outputEncoding,
@@ -197,7 +245,7 @@ export class GuestProcess {
     };
   }
 
-  #read(stream: Stream, pipe: OutputPipe | null): Source {
+  #read(stream: Stream, pipe: OutputPipe | Pick<OutputPipe, "reader" | "readFd"> | null): Source {
     const from: Readable = pipe?.reader ?? this.#child[stream] ?? fail(`no ${stream}`);
     const source: Source = { stream, from, fd: pipe?.readFd ?? null, isOpen: true };
     from.on("data", (data: Buffer) => {
@@ -207,7 +255,7 @@ export class GuestProcess {
     from.on("error", () => undefined);
     from.once("close", () => {
       source.isOpen = false;
-      if (pipe && from.readableEnded) this.#pipes.giveBack(pipe);
+      if (pipe && "name" in pipe && from.readableEnded) this.#pipes.giveBack(pipe);
       if (this.#exit && !this.#sources.some((one) => one.isOpen)) this.#finish();
     });
     return source;
@@ -246,7 +294,7 @@ export class GuestProcess {
   }
 
   #notStarted(fault: NodeJS.ErrnoException): void {
-    const program = this.#request.argv?.[0] ?? "/bin/bash";
+    const program = this.#child.spawnfile;
     const why =
       fault.code === "ENOENT" ? "not found" : fault.code === "EACCES" ? "not a program one may run" : fault.message;
     this.log.append("stderr", Buffer.from(`${program}: ${why}\n`));
@@ -299,12 +347,17 @@ export class GuestProcess {
     this.endedMs = Date.now();
     if (this.durationMs === 0) this.durationMs = performance.now() - this.#began;
     this.log.end();
-    this.#child.stdin?.destroy();
+    this.#input?.destroy();
+    this.#terminal?.close();
     for (const [reader, { gone }] of this.#readers) if (gone) this.unfollow(reader);
     // Children that live on must not stop at a full pipe: what they write from now on is read and dropped.
     this.#balance();
     this.#ended.resolve();
   }
+}
+
+function programOf({ command, argv }: StartRequest): readonly string[] {
+  return argv ?? ["/bin/bash", "-c", command ?? ""];
 }
 
 interface Source {
@@ -339,6 +392,7 @@ export class Processes {
   readonly #home: string;
   readonly #folder: string;
   readonly #pipes: PipePool;
+  readonly terminals: TerminalTools;
   #keptBytes = 0;
   #count = 0;
   /** Commands and processes that run now. */
@@ -349,9 +403,10 @@ export class Processes {
   network: Record<string, string> = {};
 
   /** `folder`: a place of the agent's own, for pipes and input. */
-  constructor(home: string, folder: string) {
+  constructor(home: string, folder: string, terminals: TerminalTools) {
     this.#home = home;
     this.#folder = folder;
+    this.terminals = terminals;
     this.#pipes = new PipePool(folder);
     this.#pipes.fill();
   }
@@ -366,7 +421,10 @@ export class Processes {
     if (!facts) throw new RouseFailure("file_not_found", `There is no folder to run in: ${cwd}`);
     if (!facts.isDirectory()) throw new RouseFailure("not_a_directory", `That is no folder to run in: ${cwd}`);
     const id = `p-${++this.#count}-${randomBytes(3).toString("hex")}`;
-    const started = new GuestProcess(id, request, cwd, this.environment(request.env), this.#pipes, this.#folder);
+    const started = new GuestProcess(id, request, {
+      ...{ cwd, env: this.environment(request.env), folder: this.#folder },
+      ...{ pipes: this.#pipes, terminals: this.terminals },
+    });
     this.#all.set(id, started);
     this.running++;
     void started.ended.then(() => this.#ended(started));

@@ -1,5 +1,7 @@
 /** The agent's HTTP server: which route is whose. */
-import { createServer, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server } from "node:http";
+import type { Duplex } from "node:stream";
+import { WebSocketServer } from "ws";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { Commands } from "./commands.ts";
 import { bootId, listeningPorts } from "./facts.ts";
@@ -10,6 +12,7 @@ import type { Interpreter } from "./interpreter.ts";
 import { portTarget, proxy, proxyUpgrade } from "./ports.ts";
 import type { Processes } from "./processes.ts";
 import type { Services } from "./services.ts";
+import { TerminalSockets } from "./terminal-socket.ts";
 import type { Timers } from "./timers.ts";
 import type { HostTunnel } from "./tunnel.ts";
 import { Uploads } from "./uploads.ts";
@@ -44,10 +47,29 @@ export function agentServer(agent: Agent): Server {
   server.on("connection", (socket) => {
     if (agent.allowFrom !== undefined && socket.remoteAddress !== agent.allowFrom) socket.destroy();
   });
+  const openSocket = socketsOf(agent);
   server.on("upgrade", (req, socket, head) => {
-    if (!agent.tunnel.accept(req, socket, head)) proxyUpgrade(req, socket, head);
+    if (!agent.tunnel.accept(req, socket, head) && !openSocket(req, socket, head)) proxyUpgrade(req, socket, head);
   });
   return server;
+}
+
+/** Longest message of a client, bytes. */
+const MESSAGE_MAX = 1_048_576;
+
+/** WebSockets that the agent itself speaks; what is none of them is not taken. */
+function socketsOf({ processes }: Agent): (req: IncomingMessage, socket: Duplex, head: Buffer) => boolean {
+  const server = new WebSocketServer({ noServer: true, clientTracking: false, maxPayload: MESSAGE_MAX });
+  const terminals = new TerminalSockets(processes);
+  return (req, socket, head) => {
+    const { pathname, searchParams } = new URL(req.url ?? "/", "http://agent");
+    if (pathname !== "/terminal") return false;
+    const id = req.headers["x-request-id"];
+    server.handleUpgrade(req, socket, head, (opened) => {
+      void terminals.serve(opened, searchParams, typeof id === "string" ? id : undefined);
+    });
+    return true;
+  };
 }
 
 /** For programs in this machine, whoever they are: nothing but timers. */
@@ -123,6 +145,7 @@ function routesOf(agent: Agent): Record<string, Handler> {
     "GET /processes/*/output": (call, id) => commands.output(call, id),
     "POST /processes/*:write": (call, id) => commands.write(call, id),
     "POST /processes/*:signal": (call, id) => commands.signal(call, id),
+    "POST /processes/*:resize": (call, id) => commands.resize(call, id),
     "GET /files/content": (call) => files.read(call),
     "PUT /files/content": (call) => files.write(call),
     "GET /files/list": (call) => files.list(call),
@@ -176,7 +199,7 @@ function routesOf(agent: Agent): Record<string, Handler> {
     "POST /warm-up": async (call) => {
       const serve = (own: Processes, tunnel: HostTunnel) =>
         agentServer({ ...agent, allowFrom: undefined, processes: own, tunnel });
-      await warmUp(serve, agent.home, agent.folder);
+      await warmUp(serve, agent.home, agent.folder, processes.terminals);
       await interpreter.warm();
       sendJson(call, {});
     },

@@ -7,6 +7,7 @@ import { mkdirSync, rmSync } from "node:fs";
 import { request, type Server } from "node:http";
 import { join } from "node:path";
 import { Processes } from "./processes.ts";
+import type { TerminalTools } from "./terminal.ts";
 import { HostTunnel } from "./tunnel.ts";
 import { warmWayOut } from "./warm-way-out.ts";
 
@@ -18,12 +19,13 @@ export async function warmUp(
   serve: (processes: Processes, tunnel: HostTunnel) => Server,
   home: string,
   folder: string,
+  terminals: TerminalTools,
 ): Promise<void> {
   const place = join(folder, "warm-up");
   mkdirSync(place, { recursive: true, mode: 0o700 });
   const socketPath = join(place, "socket");
   const tunnel = new HostTunnel();
-  const server = serve(new Processes(home, place), tunnel).listen(socketPath);
+  const server = serve(new Processes(home, place, terminals), tunnel).listen(socketPath);
   try {
     await once(server, "listening");
     const file = `path=${encodeURIComponent(join(place, "file"))}`;
@@ -36,6 +38,8 @@ export async function warmUp(
       await ask(socketPath, "GET", "/processes");
       await ask(socketPath, "GET", "/timers");
     }
+    // Its helper is read from the disk at the first one.
+    await ask(socketPath, "POST", "/processes", JSON.stringify({ argv: ["true"], pty: {} }));
     await warmWayOut(tunnel, socketPath, join(place, "proxy"), ROUNDS);
   } finally {
     server.close();

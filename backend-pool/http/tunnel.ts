@@ -21,6 +21,7 @@ import type { DataLease } from "../machine/held.ts";
 import type { Machines } from "../machine/machines.ts";
 import { HeldSocket } from "./held-socket.ts";
 import { Pacer } from "./pacer.ts";
+import { PulseSocket } from "./pulse-socket.ts";
 import type { Revocations } from "./revocations.ts";
 
 /** How long a request waits for a server that is still starting, or was just woken. */
@@ -144,6 +145,11 @@ export class Tunnel {
         held.join(head);
         return;
       }
+      if (req.headers[hostHeaders.byMessage] !== undefined) {
+        const pulse = new PulseSocket({ client: socket, guest: upstream, onUse: () => lease.touch() }, head);
+        cut = () => pulse.rest();
+        return;
+      }
       if (head.length > 0) upstream.write(head);
       joinSockets(socket, upstream);
     });
@@ -167,7 +173,8 @@ export class Tunnel {
     const ticket = typeof text === "string" ? await this.#ticket(text) : null;
     if (!ticket || ticket.m !== target.machine)
       throw new RouseFailure("misdirected", "The ticket is missing, wrong, or over.");
-    const keeps = isKeeping(req) && req.headers[hostHeaders.socketWord] === undefined;
+    const byMessage = [hostHeaders.socketWord, hostHeaders.byMessage].some((name) => req.headers[name] !== undefined);
+    const keeps = isKeeping(req) && !byMessage;
     return this.#machines.lease(target.machine, ticket.g, keeps);
   }
 
@@ -312,6 +319,7 @@ const INTERNAL: ReadonlySet<string> = new Set([
   hostHeaders.ticket,
   hostHeaders.keyId,
   hostHeaders.socketWord,
+  hostHeaders.byMessage,
   hostHeaders.host,
 ]);
 

@@ -17,10 +17,23 @@ export const guestLimits = {
   chunkBytes: 1_048_576,
   /** Seconds of one slice of a followed output, after which `continue` ends it. */
   followSeconds: 110,
+  /** Columns and rows of a terminal: the most, and those of one whose opener says nothing. */
+  terminalSizeMax: 2000,
+  terminalCols: 80,
+  terminalRows: 24,
   /** Timers of a machine at once, and days that one is ahead at most. */
   timers: 64,
   timerDays: 366,
 } as const;
+
+/** Of a terminal's window, in characters. */
+export interface TerminalSize {
+  readonly cols: number;
+  readonly rows: number;
+}
+
+/** How a host closes a terminal's socket when the machine goes to sleep or ends: one can come back to it. */
+export const RESTING_CLOSE = { code: 4001, reason: "the machine rests" } as const;
 
 /** Name of a timer. */
 export const timerName = /^[a-z0-9-]{1,64}$/;

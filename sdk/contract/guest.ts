@@ -56,9 +56,16 @@ export const ExecResult = z
   .meta({ id: "ExecResult" });
 export type ExecResult = z.infer<typeof ExecResult>;
 
+const columns = z.int().min(1).max(guestLimits.terminalSizeMax);
+
+/** A window in characters. */
+export const ResizeTerminal = z.strictObject({ cols: columns, rows: columns }).meta({ id: "ResizeTerminal" });
+
 export const SpawnRequest = z
   .strictObject({
     ...command,
+    /** It gets a terminal, 80 columns by 24 rows unless given, that is its stdin, stdout and stderr. */
+    pty: z.strictObject({ cols: columns.optional(), rows: columns.optional() }).optional(),
     /** `pipe` keeps stdin open for `:write`. */
     stdinMode: z.literal("pipe").optional(),
     outputEncoding: z.enum(["utf8", "base64"]).optional(),
@@ -148,6 +155,52 @@ export const WriteStdin = z
   .meta({ id: "WriteStdin" });
 
 export const SignalProcess = z.strictObject({ signal: z.enum(signals) }).meta({ id: "SignalProcess" });
+
+const fromQuery = (most: number) => z.coerce.number().int().min(1).max(most);
+
+/** `GET .../terminal`, which upgrades to a WebSocket: a new terminal, or with `processId` another look at one. */
+export const TerminalQuery = z.strictObject({
+  cols: fromQuery(guestLimits.terminalSizeMax).optional(),
+  rows: fromQuery(guestLimits.terminalSizeMax).optional(),
+  /** Run by `bash -c`; a login shell unless given. */
+  command: z.string().min(1).optional(),
+  cwd: path.optional(),
+  processId: z.string().min(1).max(128).optional(),
+  /** Offset of the first byte of output to send; all that is kept unless given. */
+  cursor: z.coerce.number().int().min(0).optional(),
+  /** Who looks, so that input is counted over several sockets. */
+  client: z
+    .string()
+    .regex(/^[A-Za-z0-9-]{1,64}$/, "1-64 of a-z A-Z 0-9 -")
+    .optional(),
+});
+
+/** Text messages of a terminal's server; its output is binary. */
+export const TerminalMessage = z.discriminatedUnion("type", [
+  z.object({
+    type: z.literal("ready"),
+    processId: z.string(),
+    /** Offset of the first byte of output that follows. */
+    cursor: z.int(),
+    /** Bytes of this client's input that were taken so far; for clients that name themselves. */
+    input: z.int().optional(),
+  }),
+  z.object({ type: z.literal("input"), offset: z.int() }),
+  z.object({ type: z.literal("truncated"), droppedBytes: z.int(), resumeAt: z.int() }),
+  z.object({ type: z.literal("exit"), exitCode: z.int().nullable(), state: ProcessState.optional() }),
+  z.object({
+    type: z.literal("error"),
+    error: z.object({
+      code: z.string(),
+      status: z.int().optional(),
+      message: z.string(),
+      hint: z.string().optional(),
+      details: z.record(z.string(), z.unknown()).optional(),
+      requestId: z.string().optional(),
+    }),
+  }),
+]);
+export type TerminalMessage = z.infer<typeof TerminalMessage>;
 
 const mode = z.string().regex(/^[0-7]{3}$/, "three octal digits");
 

@@ -27,6 +27,8 @@ export const hostHeaders = {
    * the header when the host does so.
    */
   socketWord: "x-rouse-socket-word",
+  /** Of a WebSocket: its messages count as use and the open connection does not (`RESTING_CLOSE`). */
+  byMessage: "x-rouse-by-message",
   /** The host name that the program is to be asked for; without it that is the `x-forwarded-host`. */
   host: "x-rouse-host",
   /** Set by the host on data answers: milliseconds the request waited for a port to listen. */

@@ -105,7 +105,7 @@ test("what is built says by its digest when anything in it changed", async () =>
   const first = await buildGuestAgent(join(folder, "a"));
   const second = await buildGuestAgent(join(folder, "b"));
   expect(second.sha256).toBe(first.sha256);
-  await access(first.python);
+  for (const script of first.scripts) await access(script);
   // Packages are not there in a machine: all it imports comes with Node.
   const code = await readFile(first.file, "utf8");
   const imported = [...code.matchAll(/^import .*?from "([^"]+)";$/gm)].map((match) => match[1] ?? "");

@@ -44,7 +44,7 @@ const zones: readonly Zone[] = [
     // Bundled into the guest: every byte it imports is loaded at each boot.
     root: "backend-pool/guest",
     imports: ["sdk/contract/guest-limits.ts", "sdk/contract/error-codes.ts", "sdk/contract/guest-tunnel.ts"],
-    packages: [],
+    packages: ["ws"],
     node: true,
     anyTypes: true,
   },

@@ -45,6 +45,8 @@ export interface Operation {
   readonly answer: z.ZodType | "bytes" | "any";
   /** Lines of a stream (`application/x-ndjson`) where the request asks for one. */
   readonly lines?: z.ZodType;
+  /** It is a WebSocket; only its messages count as use of the machine, or the open connection as well. */
+  readonly socket?: "messages" | "connection";
 }
 
 export interface Match {

@@ -83,6 +83,7 @@ import { mcp } from "./mcp-operations.ts";
 import { memory, sharedMemory, stores } from "./memory-operations.ts";
 import { schedules } from "./schedule-operations.ts";
 import { objects, queues, sharedState, state } from "./state-operations.ts";
+import { terminals } from "./terminal-operations.ts";
 import { volumes } from "./volume-operations.ts";
 
 const Empty = z.strictObject({});
@@ -490,5 +491,5 @@ export const operations: readonly Operation[] = [
   ...queues.map((one) => ({ ...one, work: "queues" as const })),
   ...objects.map((one) => ({ ...one, work: "objects" as const })),
   ...volumes.map((one) => ({ ...one, work: "volumes" as const })),
-  ...[...guest, ...services].map((one) => ({ query: NoQuery, ...one, work: "guest" as const })),
+  ...[...guest, ...services, ...terminals].map((one) => ({ query: NoQuery, ...one, work: "guest" as const })),
 ];

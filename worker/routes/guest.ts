@@ -1,9 +1,12 @@
 /** Commands, processes, files, interpreter: checked here, done by the guest agent. */
+import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { hostHeaders } from "../../sdk/contract/host.ts";
 import { readJson, readQuery } from "../api/input.ts";
 import { causeOf } from "../cause.ts";
 import { mustSee } from "../middleware/permission.ts";
+import { mustBeWellFormed } from "../proxy/form.ts";
 import { forward, outgoingBody, type OutgoingBody } from "../proxy/forward.ts";
+import { isUpgrade } from "../proxy/headers.ts";
 import { referenceOf, type Context } from "./context.ts";
 
 /** How long a call is held while the sandbox wakes, milliseconds. */
@@ -21,6 +24,8 @@ export async function guestRoute({ env, caller, operation, params, request, url,
     const value = request.headers.get(name);
     if (value !== null) headers.set(name, value);
   }
+  if (operation.socket) mustBeSocket(request, headers, url);
+  if (operation.socket === "messages") headers.set(hostHeaders.byMessage, "1");
   let body: OutgoingBody = { data: null, once: false };
   if (operation.body === "bytes") {
     body = await outgoingBody(request);
@@ -41,6 +46,18 @@ export async function guestRoute({ env, caller, operation, params, request, url,
     subject: null,
   };
   return forward(env, { account: caller.account, label, id }, out, note);
+}
+
+/** @throws RouseFailure `invalid_request` for what does not begin a WebSocket, before anything wakes */
+function mustBeSocket(request: Request, headers: Headers, { pathname, search }: URL): void {
+  if (!isUpgrade(request.headers)) {
+    const issues = [{ path: "upgrade", message: "websocket" }];
+    throw new RouseFailure("invalid_request", "This is a WebSocket: upgrade to it.", { details: { issues } });
+  }
+  headers.set("upgrade", "websocket");
+  const protocols = request.headers.get("sec-websocket-protocol");
+  if (protocols !== null) headers.set("sec-websocket-protocol", protocols);
+  mustBeWellFormed(request, true, headers, `${pathname}${search}`);
 }
 
 /** `/v1/sandboxes/{id}:exec` is the agent's `/exec`; below the id its paths are those of the API. */

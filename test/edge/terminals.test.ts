@@ -1,0 +1,131 @@
+/** Terminals on their way through the edge: who gets in, what wakes, and what reaches the host. */
+import { beforeEach, describe, expect, it } from "vitest";
+import { hostHeaders } from "../../sdk/contract/host.ts";
+import {
+  API,
+  ask,
+  call,
+  created,
+  edge,
+  eventually,
+  fake,
+  faultOf,
+  freshName,
+  heartbeat,
+  paused,
+  secrets,
+} from "./client.ts";
+
+const key = { authorization: `Bearer ${secrets.apiKey}` };
+const upgrade = { upgrade: "websocket", "sec-websocket-version": "13", "sec-websocket-key": btoa("0123456789abcdef") };
+const open = (label: string, query = "", headers: Record<string, string> = { ...key, ...upgrade }) =>
+  edge(`${API}/v1/sandboxes/${label}/terminal${query}`, { headers });
+
+function accept(response: Response) {
+  const socket = response.webSocket;
+  if (!socket) throw new Error(`no socket: ${response.status}`);
+  socket.binaryType = "arraybuffer";
+  const messages: unknown[] = [];
+  const closed = new Promise<number>((resolve) => socket.addEventListener("close", ({ code }) => resolve(code)));
+  socket.addEventListener("message", ({ data }) => {
+    messages.push(typeof data === "string" ? data : [...new Uint8Array(data as ArrayBuffer)]);
+  });
+  socket.accept();
+  return { socket, messages, closed };
+}
+
+beforeEach(async () => {
+  await heartbeat();
+});
+
+describe("a terminal's socket", () => {
+  it("wakes a sleeper and reaches its guest agent, which is told what was asked and nothing of the key", async () => {
+    const { name, id } = await paused();
+    const query = "?cols=120&rows=40&processId=p-1-abc&cursor=77&client=c-1";
+    const response = await open(name, query);
+    expect(response.status).toBe(101);
+    expect(response.headers.get("x-rouse-state")).toBe("woken");
+    const { socket, messages, closed } = accept(response);
+    socket.send(new Uint8Array([27, 255, 0]));
+    socket.send('{"type":"resize","cols":1,"rows":2}');
+    await eventually(
+      async () => messages.length,
+      (count) => count === 2,
+    );
+    expect(messages).toEqual([[27, 255, 0], '{"type":"resize","cols":1,"rows":2}']);
+    const [seen] = await fake.sockets(name);
+    expect(seen).toMatchObject({ target: "agent", path: `/terminal${query}` });
+    // Only what is said counts as use.
+    expect(seen?.headers).toMatchObject({ [hostHeaders.byMessage]: "1" });
+    expect(seen?.headers["authorization"]).toBeUndefined();
+    await fake.orders(name, { close: { code: 4001, reason: "the machine rests" } });
+    expect(await closed).toBe(4001);
+    expect((await ask("GET", `/v1/sandboxes/${id}`)).body.state).toBe("running");
+  });
+
+  it("lets a client come back to the same terminal after another sleep", async () => {
+    const { name, id } = await created();
+    const first = accept(await open(name, "?processId=p-1-a"));
+    await ask("POST", `/v1/sandboxes/${id}:pause`, {});
+    expect([1006, 4001]).toContain(await first.closed);
+    const again = await open(id, "?processId=p-1-a&cursor=5");
+    expect([again.status, again.headers.get("x-rouse-state")]).toEqual([101, "woken"]);
+    accept(again).socket.close(1000);
+    const paths = (await fake.sockets(name)).map(({ path }) => path);
+    expect(paths).toEqual(["/terminal?processId=p-1-a", "/terminal?processId=p-1-a&cursor=5"]);
+  });
+});
+
+describe("never wakes", () => {
+  it.each<[string, (label: string) => Promise<Response>, number, string]>([
+    ["no key", (label) => open(label, "", upgrade), 401, "unauthorized"],
+    ["no upgrade", (label) => open(label, "", key), 400, "invalid_request"],
+    [
+      "a wrong upgrade",
+      (label) => open(label, "", { ...key, ...upgrade, "sec-websocket-version": "8" }),
+      400,
+      "invalid_request",
+    ],
+    ["a wrong size", (label) => open(label, "?cols=0&rows=2001"), 400, "invalid_request"],
+    ["a field that is none", (label) => open(label, "?colums=80"), 400, "invalid_request"],
+    ["a path upwards", (label) => open(label, "?cwd=../etc"), 400, "invalid_request"],
+    [
+      "a process without a size",
+      (label) => call("POST", `/v1/sandboxes/${label}/processes/p-1:resize`, { cols: 5 }),
+      400,
+      "invalid_request",
+    ],
+    [
+      "a size of a process that is none",
+      (label) => call("POST", `/v1/sandboxes/${label}/processes`, { command: "true", pty: { cols: -1 } }),
+      400,
+      "invalid_request",
+    ],
+    ["another method", (label) => call("POST", `/v1/sandboxes/${label}/terminal`, {}), 405, "method_not_allowed"],
+  ])("%s", async (_, attempt, status, code) => {
+    const { name, id } = await paused();
+    const response = await attempt(name);
+    expect([response.status, (await faultOf(response)).code]).toEqual([status, code]);
+    expect((await ask("GET", `/v1/sandboxes/${id}`)).body.state).toBe("paused");
+    expect(await fake.sockets(name)).toEqual([]);
+  });
+
+  it("a key that may only read, or only see others", async () => {
+    const { name, id } = await paused();
+    const keyOf = async (input: object) =>
+      (await ask<{ key: string }>("POST", "/v1/keys", { name: "k", ...input })).body.key;
+    const reader = await open(name, "", { ...upgrade, authorization: `Bearer ${await keyOf({ access: "read" })}` });
+    expect([reader.status, (await faultOf(reader)).code]).toEqual([403, "permission_denied"]);
+    const other = await open(name, "", {
+      ...upgrade,
+      authorization: `Bearer ${await keyOf({ access: "sandboxes", namePrefix: "other-" })}`,
+    });
+    expect([other.status, (await faultOf(other)).code]).toEqual([404, "not_found"]);
+    expect((await ask("GET", `/v1/sandboxes/${id}`)).body.state).toBe("paused");
+  });
+
+  it("a sandbox that is not there", async () => {
+    const response = await open(freshName());
+    expect([response.status, (await faultOf(response)).code]).toEqual([404, "not_found"]);
+  });
+});
