@@ -183,6 +183,8 @@ export class GuestProcess {
     const input = this.#input;
     if (!this.#terminal || !input || this.state !== "running" || input.writableEnded || input.destroyed) return;
     this.#stdinOffset += data.length;
+    // What is typed after a new size is read by a program that knows of it.
+    await this.#terminal.resizing;
     await new Promise<void>((resolve) => {
       input.write(data, () => resolve());
     });

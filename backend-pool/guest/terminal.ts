@@ -27,9 +27,8 @@ export class Terminal {
   /** The master; closed with `output`. */
   readonly fd: number;
   readonly #tools: TerminalTools;
-  /** The size that is asked for while another one is being set. */
-  #wanted: TerminalSize | null = null;
-  #isResizing = false;
+  #size: TerminalSize;
+  #resizing: Promise<void> | null = null;
   #isClosed = false;
 
   /** @throws what `spawn` does for a command line or folder that the system does not take */
@@ -40,6 +39,7 @@ export class Terminal {
     options: { readonly cwd: string; readonly env: Record<string, string> },
   ) {
     this.#tools = tools;
+    this.#size = size;
     this.fd = openSync("/dev/ptmx", constants.O_RDWR | constants.O_NOCTTY | constants.O_NONBLOCK);
     try {
       this.child = this.#run(["open", ...wordsOf(size), ...program], {
@@ -58,20 +58,26 @@ export class Terminal {
     this.input.on("error", () => undefined);
   }
 
+  /** Resolves when the terminal has the size that was asked for last; null when it has. */
+  get resizing(): Promise<void> | null {
+    return this.#resizing;
+  }
+
   resize(size: TerminalSize): void {
-    this.#wanted = size;
-    if (this.#isResizing) return;
-    const next = (): void => {
-      const wanted = this.#wanted;
-      this.#wanted = null;
-      this.#isResizing = wanted !== null && !this.#isClosed;
-      if (!this.#isResizing || wanted === null) return;
-      const child = this.#run(["resize", ...wordsOf(wanted)], {});
-      // Of a program that could not be started there is no exit.
-      child.once("error", next);
-      child.once("exit", next);
-    };
-    next();
+    if (size.cols === this.#size.cols && size.rows === this.#size.rows) return;
+    this.#size = size;
+    this.#resizing ??= this.#setSize().finally(() => (this.#resizing = null));
+  }
+
+  async #setSize(): Promise<void> {
+    for (let set: TerminalSize | null = null; set !== this.#size && !this.#isClosed;) {
+      set = this.#size;
+      const child = this.#run(["resize", ...wordsOf(set)], {});
+      await new Promise<void>((resolve) => {
+        child.once("exit", () => resolve());
+        child.once("error", () => resolve());
+      });
+    }
   }
 
   /** Whoever still uses the terminal is told that it is gone, by SIGHUP. */

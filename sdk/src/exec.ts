@@ -100,7 +100,8 @@ export async function spawn(remote: Remote, command: Command, options: SpawnOpti
   return new Process(remote, parseAnswer(ProcessSchema, await remote.post("/processes", body, request)));
 }
 
-function commandBody(
+/** The command as the wire has it. */
+export function commandBody(
   command: Command,
   options: Pick<CommandOptions, "cwd" | "env" | "stdin">,
 ): Record<string, unknown> {

@@ -88,6 +88,10 @@ export {
 export type { ClientErrorCode } from "./errors.ts";
 export { Page } from "./page.ts";
 export { Process, Processes } from "./process.ts";
+export { Terminal } from "./terminal.ts";
+export type { AttachOptions, TerminalEvent, TerminalExit, TerminalInfo } from "./terminal.ts";
+export { Terminals } from "./terminals.ts";
+export type { OpenTerminalOptions } from "./terminals.ts";
 export type { OutputBytes, OutputOptions, ProcessExit, Signal } from "./process.ts";
 export { Files } from "./files.ts";
 export type { ListFilesOptions, WriteOptions } from "./files.ts";

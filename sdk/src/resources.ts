@@ -19,6 +19,7 @@ import { SandboxSecrets } from "./secrets.ts";
 import { Services } from "./services.ts";
 import { Sockets } from "./sockets.ts";
 import { State } from "./state.ts";
+import { Terminals } from "./terminals.ts";
 import type { Remote } from "./remote.ts";
 
 export abstract class Resources {
@@ -26,6 +27,8 @@ export abstract class Resources {
   readonly files: Files;
   /** Background processes. */
   readonly processes: Processes;
+  /** Terminals, which go on without anybody who looks at them. */
+  readonly terminal: Terminals;
   /** The code interpreter. */
   readonly interpreter: Interpreter;
   /** Ports that are open to people without a key, each with one kind of token. */
@@ -66,6 +69,7 @@ export abstract class Resources {
   protected constructor(remote: Remote) {
     this.files = new Files(remote);
     this.processes = new Processes(remote);
+    this.terminal = new Terminals(remote);
     this.interpreter = new Interpreter(remote);
     this.previews = new Previews(remote);
     this.links = new Links(remote);

@@ -275,7 +275,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function queryString(query: Record<string, QueryValue> | undefined): string {
+export function queryString(query: Record<string, QueryValue> | undefined): string {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(query ?? {})) {
     if (value === undefined) continue;

@@ -33,11 +33,11 @@ test("a shell has a terminal of its own, of the size that was asked for, and a n
 test("Ctrl-C reaches the program in front, and the shell stays", async () => {
   const one = look(agent, { command: SHELL });
   await one.until("$ ");
-  one.type("sleep 600; echo after-$?\r");
-  await one.until("sleep 600");
-  await expect.poll(() => agent.exec("pgrep -f '^sleep 600$' | wc -l")).toMatchObject({ stdout: "1\n" });
+  one.type("sleep 6017.5; echo after-$?\r");
+  await one.until("sleep 6017.5");
+  await expect.poll(() => agent.exec("pgrep -f '^sleep 6017[.]5$' | wc -l")).toMatchObject({ stdout: "1\n" });
   one.type("\u0003");
-  await expect.poll(() => agent.exec("pgrep -f '^sleep 600$' | wc -l")).toMatchObject({ stdout: "0\n" });
+  await expect.poll(() => agent.exec("pgrep -f '^sleep 6017[.]5$' | wc -l")).toMatchObject({ stdout: "0\n" });
   one.type("echo code-$?\r");
   await one.until("code-130");
   one.type("exit\r");

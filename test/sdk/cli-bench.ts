@@ -48,19 +48,27 @@ export class CliBench {
     await rm(this.folder, { recursive: true });
   }
 
+  /** For those who start it by other means. */
+  argv(words: readonly string[]): string[] {
+    return [process.execPath, this.#program, ...words];
+  }
+
+  get env(): Record<string, string | undefined> {
+    return {
+      PATH: process.env["PATH"],
+      NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"],
+      HOME: this.folder,
+      XDG_CONFIG_HOME: join(this.folder, "config"),
+      ROUSE_HOME: join(this.folder, "home"),
+      ROUSE_API_URL: this.server.url,
+      ROUSE_API_KEY: TEST_KEY,
+    };
+  }
+
   launch(words: readonly string[], env: Record<string, string | undefined> = {}) {
     const child = spawn(process.execPath, [this.#program, ...words], {
       cwd: this.folder,
-      env: {
-        PATH: process.env["PATH"],
-        NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"],
-        HOME: this.folder,
-        XDG_CONFIG_HOME: join(this.folder, "config"),
-        ROUSE_HOME: join(this.folder, "home"),
-        ROUSE_API_URL: this.server.url,
-        ROUSE_API_KEY: TEST_KEY,
-        ...env,
-      },
+      env: { ...this.env, ...env },
     });
     const run: Run = { code: null, stdout: "", stderr: "" };
     child.stdout.setEncoding("utf8").on("data", (text: string) => (run.stdout += text));

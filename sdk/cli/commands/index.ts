@@ -50,6 +50,7 @@ import { sockets } from "./sockets.ts";
 import { state } from "./state.ts";
 import { stop } from "./stop.ts";
 import { store } from "./store.ts";
+import { terminal } from "./terminal.ts";
 import { undelete } from "./undelete.ts";
 import { url } from "./url.ts";
 import { usage } from "./usage.ts";
@@ -64,6 +65,7 @@ export const commands: readonly Command[] = [
   ls,
   get,
   exec,
+  terminal,
   runCode,
   logs,
   cp,
