@@ -106,7 +106,7 @@ child.on("exit", (code) => process.exit(code ?? 1));
 const at = "http://127.0.0.1:${PORT}";
 while (!(await fetch(at + "/readyz").then((answer) => answer.ok, () => false)))
   await new Promise((resolve) => setTimeout(resolve, 200));
-await import("${PRESET_FOLDER}/openclaw-warm.mjs");
+await import(new URL("openclaw-warm.mjs", import.meta.url).href);
 child.kill("SIGTERM");
 `;
 
