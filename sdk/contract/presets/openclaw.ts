@@ -199,5 +199,5 @@ export const openclaw: AgentPreset = {
   minMemoryMiB: 2048,
   diskMiB: 8192,
   proved: false,
-  note: "Run from its image as its user: answers, tokens made anew, suspension, message by message. Not yet in a machine, asleep and killed.",
+  note: "Runs in machines of its image, and takes tokens of its own there. Emulated, it refuses messages: it gives a run seconds to begin. Not tried on KVM.",
 };
