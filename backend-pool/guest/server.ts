@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { Duplex } from "node:stream";
 import { WebSocketServer } from "ws";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
+import { Archives } from "./archives.ts";
 import { Commands } from "./commands.ts";
 import { bootId, listeningPorts } from "./facts.ts";
 import { Fields } from "./fields.ts";
@@ -36,7 +37,8 @@ export interface Agent {
 type Handler = (call: Call, id: string) => void | Promise<void>;
 
 /** Collections whose second segment is an id; a verb or a part may follow it. */
-const ITEM = /^(\/processes|\/uploads|\/interpreter\/contexts|\/ports|\/timers|\/services)\/([^/:]+)([:/].*)?$/;
+const ITEM =
+  /^(\/processes|\/uploads|\/files\/archive\/uploads|\/interpreter\/contexts|\/ports|\/timers|\/services)\/([^/:]+)([:/].*)?$/;
 
 export function agentServer(agent: Agent): Server {
   const route = router(routesOf(agent));
@@ -137,6 +139,7 @@ function routesOf(agent: Agent): Record<string, Handler> {
   const commands = new Commands(processes);
   const files = new Files(agent.home);
   const uploads = new Uploads(files);
+  const archives = new Archives(files);
   return {
     "POST /exec": (call) => commands.exec(call),
     "POST /processes": (call) => commands.spawn(call),
@@ -158,6 +161,12 @@ function routesOf(agent: Agent): Record<string, Handler> {
     "PUT /uploads/*": (call, id) => uploads.chunk(call, id),
     "POST /uploads/*:commit": (call, id) => uploads.commit(call, id),
     "POST /uploads/*:abort": (call, id) => uploads.abort(call, id),
+    "GET /files/archive": (call) => archives.pack(call),
+    "PUT /files/archive": (call) => archives.unpack(call),
+    "POST /files/archive/uploads": (call) => archives.begin(call),
+    "PUT /files/archive/uploads/*": (call, id) => archives.part(call, id),
+    "POST /files/archive/uploads/*:commit": (call, id) => archives.commit(call, id),
+    "POST /files/archive/uploads/*:abort": (call, id) => archives.abort(call, id),
     "POST /interpreter:run": (call) => interpreter.run(call),
     "GET /interpreter/contexts": (call) => interpreter.list(call),
     "POST /interpreter/contexts": (call) => interpreter.create(call),

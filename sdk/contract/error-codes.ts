@@ -14,6 +14,7 @@ interface ErrorFacts {
 const registry = {
   invalid_request: { status: 400, hint: "Correct every field named in details.issues and send the request again." },
   invalid_path: { status: 400, hint: "Use an absolute path without NUL, or one relative to /workspace." },
+  invalid_archive: { status: 400, hint: "Send a whole tar archive, plain or gzipped; what came before it stays." },
   invalid_port: { status: 400, hint: "Use a port from 1 to 65535 that the guest agent does not reserve." },
   invalid_image: { status: 400, hint: "Use an image that GET /v1/hosts lists." },
   disk_too_small: { status: 400, hint: "Ask for at least the disk that details name: what is stored must fit." },

@@ -264,6 +264,23 @@ export const Upload = z
 export type Upload = z.infer<typeof Upload>;
 export const ChunkQuery = z.strictObject({ offset: z.coerce.number().int().min(0) });
 
+/** `sandbox`: the guest's user, who owns all that is reached here. */
+const user = z.enum(["sandbox", "root"]).optional();
+export const PackQuery = z.strictObject({
+  path,
+  /** Yes unless said. */
+  gzip: z.enum(["true", "false"]).optional(),
+  /** Patterns of names that are left out, as tar takes them; repeats. */
+  exclude: z.array(z.string().min(1).max(1024)).max(256).optional(),
+  user,
+});
+export const UnpackQuery = z.strictObject({ path, user });
+/** `gzip` is no more than a word: the first bytes say it. */
+export const BeginUnpack = z.strictObject({ path, gzip: z.boolean().optional(), user }).meta({ id: "BeginUnpack" });
+/** An archive was unpacked below `path`; `size` is the archive's. */
+export const Unpacked = z.object({ path: z.string(), size: z.int() }).meta({ id: "Unpacked" });
+export type Unpacked = z.infer<typeof Unpacked>;
+
 export const ContextId = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, "1-63 of a-z 0-9 -, not starting with -");
 
 export const RunCode = z

@@ -66,6 +66,7 @@ import {
 } from "../../sdk/contract/sandbox.ts";
 import { Why } from "../../sdk/contract/timeline.ts";
 import { Usage, UsageQuery } from "../../sdk/contract/usage.ts";
+import { archives } from "./archive-operations.ts";
 import { agents } from "./agent-operations.ts";
 import { checkpoints } from "./checkpoint-operations.ts";
 import { resumes, services } from "./boot-operations.ts";
@@ -491,5 +492,9 @@ export const operations: readonly Operation[] = [
   ...queues.map((one) => ({ ...one, work: "queues" as const })),
   ...objects.map((one) => ({ ...one, work: "objects" as const })),
   ...volumes.map((one) => ({ ...one, work: "volumes" as const })),
-  ...[...guest, ...services, ...terminals].map((one) => ({ query: NoQuery, ...one, work: "guest" as const })),
+  ...[...guest, ...archives, ...services, ...terminals].map((one) => ({
+    query: NoQuery,
+    ...one,
+    work: "guest" as const,
+  })),
 ];
