@@ -13,11 +13,13 @@ export interface Stage {
 /** An edge of the file's own. @param agentPort of the guest agent that all machines have */
 export function stage(agentPort?: () => Promise<number>): Stage {
   const made = {} as Stage;
+  let begun: TestEdge | undefined;
   beforeAll(async () => {
-    made.edge = await TestEdge.begin("miniflare", {}, await agentPort?.());
+    begun = await TestEdge.begin("miniflare", {}, await agentPort?.());
+    made.edge = begun;
     made.runtime = new RuntimeClient(originOf(made.edge), made.edge.apiKey);
-  }, 120_000);
-  afterAll(() => made.edge.end());
+  }, 300_000);
+  afterAll(() => begun?.end());
   return made;
 }
 
