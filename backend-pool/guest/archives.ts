@@ -229,8 +229,9 @@ class Unpacking {
 
   #unzip(): Writable {
     const gunzip = createGunzip();
-    pipeline(gunzip, this.#tar.stdin).catch((fault: unknown) => {
-      this.#fault ??= fault;
+    pipeline(gunzip, this.#tar.stdin).catch((fault: NodeJS.ErrnoException) => {
+      // tar reads no further than the end of the archive; what does not unzip is another matter.
+      if (fault.code?.startsWith("Z_")) this.#fault ??= fault;
       this.#tar.stdin.destroy();
     });
     return gunzip;

@@ -5,6 +5,7 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { execFileSync } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
+import { gunzipSync, gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startAgent, type Agent } from "../guest/agent.ts";
 import { cursorAfter, type Json } from "../support/runtime-client.ts";
@@ -28,6 +29,8 @@ beforeAll(async () => {
 afterAll(() => agent.stop());
 
 const exec = (json: Json, key?: string) => on.runtime.call("POST", `${path}:exec`, { json, ...(key && { key }) });
+const put = (name: string, bytes: Buffer, mode?: string) =>
+  on.runtime.call("PUT", `${path}/files/content`, { bytes, query: { path: name, mode } });
 const textOf = (events: readonly Json[], stream = "stdout") =>
   events.map((one) => (one["type"] === stream ? String(one["data"]) : "")).join("");
 
@@ -184,8 +187,6 @@ describe("processes", () => {
 
 describe("files", () => {
   const files = () => `${path}/files`;
-  const put = (name: string, bytes: Buffer, mode?: string) =>
-    on.runtime.call("PUT", `${files()}/content`, { bytes, query: { path: name, mode } });
   const stat = (name: string) => on.runtime.call("GET", `${files()}/stat`, { query: { path: name } });
 
   it("are written whole with the folders above, and read with length and digest", async () => {
@@ -292,6 +293,76 @@ describe("files", () => {
     });
     expect(await fault(gone)).toMatchObject({ status: 404, code: "upload_not_found" });
   });
+});
+
+describe("folders", () => {
+  const archive = () => `${path}/files/archive`;
+  const pack = (...flags: string[]) =>
+    execFileSync("tar", ["--format=ustar", "-cf", "-", ...flags], { maxBuffer: 16 * MIB });
+
+  it("come as archives that its own unpacker reads: no pax headers, no hard links, nothing that leads out", async () => {
+    const long = `${"folder-of-many-letters/".repeat(7)}file`;
+    await exec({
+      command: `mkdir -p src/$(dirname ${long}) && echo 1 > src/${long} && echo 2 > src/a && ln src/a src/b && ln -s a src/c && echo 3 > src/.no`,
+    });
+    const { message, headers } = await on.runtime.open("GET", archive(), {
+      query: { path: "src", gzip: true, exclude: [".no", "*.tmp"] },
+      accept: "application/gzip",
+    });
+    expect(headers["content-type"]).toBe("application/gzip");
+    const chunks: Buffer[] = [];
+    for await (const chunk of message as AsyncIterable<Buffer>) chunks.push(chunk);
+    const tar = gunzipSync(Buffer.concat(chunks));
+    const entries = [...entriesOf(tar)];
+    const types = new Set(entries.map(({ type }) => type));
+    expect([...types].filter((type) => !["0", "5", "2", "L", "K"].includes(type))).toEqual([]);
+    expect(
+      entries
+        .filter(({ name }) => /^(?:[abc]|\.no)$/.test(name))
+        .map(({ name, type }) => name + type)
+        .toSorted(),
+    ).toEqual(["a0", "b0", "c2"]);
+    expect(entries.some(({ name }) => name.startsWith("/") || name.split("/").includes(".."))).toBe(false);
+    // It wants the block of zeros at the end.
+    expect(tar.subarray(-1024).every((byte) => byte === 0)).toBe(true);
+  });
+
+  it("go up in one piece, or in parts that are in order, each as often as it takes", async () => {
+    await put("up/one.txt", Buffer.from("one"));
+    const small = pack("-C", agent.home, "up/one.txt");
+    await on.runtime.call("PUT", archive(), { bytes: small, query: { path: "small" } });
+    expect((await on.runtime.bytes(`${path}/files/content`, { path: "small/up/one.txt" })).toString()).toBe("one");
+    const data = randomBytes(3 * MIB);
+    for (const half of [0, 1]) await put(`up/${half}.bin`, data.subarray(half * MIB, half * MIB + MIB));
+    const large = gzipSync(pack("-C", `${agent.home}/up`, "."));
+    const begun = await on.runtime.call("POST", `${archive()}/uploads`, { json: { path: "large", gzip: true } });
+    expect(begun).toMatchObject({ uploadId: expect.any(String), chunkBytes: MIB });
+    const upload = `${archive()}/uploads/${String(begun["uploadId"])}`;
+    for (let offset = 0; offset < large.length; offset += MIB)
+      for (const _ of [1, 2])
+        await on.runtime.call("PUT", upload, { bytes: large.subarray(offset, offset + MIB), query: { offset } });
+    await on.runtime.call("POST", `${upload}:commit`, { json: {} });
+    expect(await on.runtime.bytes(`${path}/files/content`, { path: "large/1.bin" })).toEqual(
+      data.subarray(MIB, 2 * MIB),
+    );
+    const other = await on.runtime.call("POST", `${archive()}/uploads`, { json: { path: "none", gzip: false } });
+    await on.runtime.call("POST", `${archive()}/uploads/${String(other["uploadId"])}:abort`, { json: {} });
+    const root = on.runtime.open("GET", archive(), { query: { path: "up", user: "root" } });
+    expect(await fault(root)).toMatchObject({ status: 503, code: "unavailable" });
+  });
+
+  function* entriesOf(tar: Buffer): Generator<{ name: string; type: string }> {
+    for (let at = 0; tar[at] !== 0;) {
+      const text = (from: number, to: number) =>
+        tar
+          .subarray(at + from, at + to)
+          .toString()
+          .replace(/\0.*$/s, "");
+      const size = Number.parseInt(text(124, 136), 8);
+      yield { name: text(0, 100).replace(/^\.\//, ""), type: text(156, 157) || "0" };
+      at += 512 + Math.ceil(size / 512) * 512;
+    }
+  }
 });
 
 describe("the interpreter", () => {
