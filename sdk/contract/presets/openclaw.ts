@@ -133,7 +133,7 @@ state.exec("pragma wal_checkpoint(truncate)");
 rmSync("${STATE}/config-journal-fingerprint.key", { force: true });
 `;
 
-const LIMIT = "LEASE_HEARTBEAT_START_TIMEOUT_MS ?= ?";
+const LIMIT = "(LEASE_HEARTBEAT_START|HOOK_AGENT_START_ADMISSION)_TIMEOUT_MS ?= ?";
 const program = `${PRESET_FOLDER}/node_modules/openclaw/openclaw.mjs`;
 const script = (name: string) => `${PRESET_FOLDER}/openclaw-${name}.mjs`;
 
@@ -156,8 +156,8 @@ export const openclaw: AgentPreset = {
       // Its first run as root does what its own scripts would; another user could not.
       `cd /tmp && HOME=/tmp node ${program} --version`,
       `ln -sfn ${program} /usr/local/bin/openclaw && chmod 755 ${program}`,
-      // It gives a thread of its own 5 s to start, and ends where that takes longer, as it does in an emulated machine.
-      `cd ${PRESET_FOLDER}/node_modules/openclaw/dist && files=$(grep -rlE "${LIMIT}" .) && sed -i -E "s/(${LIMIT})5e3/\\112e4/" $files`,
+      // It gives a thread of its own 5 s to start and a message 15 s to begin; an emulated machine takes longer.
+      `cd ${PRESET_FOLDER}/node_modules/openclaw/dist && files=$(grep -rlE "${LIMIT}" .) && sed -i -E "s/(${LIMIT})1?5e3/\\112e4/" $files`,
     ],
     firstRun: [`node ${script("first")}`],
     sizeMiB: 4096,
