@@ -13,7 +13,7 @@ export interface BuiltAgent {
   readonly sha256: string;
 }
 
-const SCRIPTS = ["interpreter.py", "terminal.py"];
+const SCRIPTS = ["interpreter.py", "terminal.py", "watch.py"];
 
 /** Write `agent.mjs` and the scripts to a folder. */
 export async function buildGuestAgent(outDir: string): Promise<BuiltAgent> {

@@ -5,6 +5,7 @@ import { Lines, readJson, sendJson, type Call } from "./http.ts";
 import type { Piece } from "./output.ts";
 import type { GuestProcess, Processes, StartRequest } from "./processes.ts";
 import { Replays } from "./replays.ts";
+import { Slice } from "./slice.ts";
 
 /** Keys whose process is remembered. */
 const KEYS_KEPT = 1024;
@@ -175,30 +176,6 @@ export class Commands {
       slice.end();
       process.lose(reader, "broke");
     }
-  }
-}
-
-/** A bounded wait of one call, over early when its caller goes. */
-class Slice {
-  readonly #over = new AbortController();
-  readonly #gone: AbortSignal;
-  readonly #timer: NodeJS.Timeout;
-  readonly #abort = () => this.#over.abort();
-
-  constructor(call: Call, ms: number) {
-    this.#gone = call.gone;
-    this.#timer = setTimeout(this.#abort, ms);
-    if (this.#gone.aborted) this.#abort();
-    else this.#gone.addEventListener("abort", this.#abort);
-  }
-
-  get signal(): AbortSignal {
-    return this.#over.signal;
-  }
-
-  end(): void {
-    clearTimeout(this.#timer);
-    this.#gone.removeEventListener("abort", this.#abort);
   }
 }
 

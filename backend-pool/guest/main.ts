@@ -29,6 +29,7 @@ import { Services } from "./services.ts";
 import { Timers } from "./timers.ts";
 import { Trust } from "./trust.ts";
 import { HostTunnel } from "./tunnel.ts";
+import { Watches } from "./watches.ts";
 import { becomeUser, stateFolder } from "./user.ts";
 
 const { values: flags } = parseArgs({
@@ -108,6 +109,7 @@ const server = agentServer({
   timers,
   services,
   tunnel,
+  watches: new Watches(flags.home, flags.python, beside("watch.py")),
 });
 if (flags.proxy !== undefined) {
   const proxy = new Proxy(tunnel, names ?? namesOf(undefined));

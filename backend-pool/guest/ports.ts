@@ -104,7 +104,7 @@ function codeOf(fault: unknown): string {
 }
 
 /** A server may be bound to either loopback, or to the guest's own address alone; a refusal goes on to the next. */
-function anyAddress(port: number, own: string | undefined): TcpNetConnectOpts {
+export function anyAddress(port: number, own: string | undefined): TcpNetConnectOpts {
   const addresses = [
     { address: "127.0.0.1", family: 4 },
     { address: "::1", family: 6 },

@@ -8,6 +8,7 @@ import { Commands } from "./commands.ts";
 import { bootId, listeningPorts } from "./facts.ts";
 import { Fields } from "./fields.ts";
 import { Files } from "./files.ts";
+import { serveForwards } from "./forwards.ts";
 import { Call, readJson, sendFailure, sendJson } from "./http.ts";
 import type { Interpreter } from "./interpreter.ts";
 import { portTarget, proxy, proxyUpgrade } from "./ports.ts";
@@ -17,6 +18,7 @@ import { TerminalSockets } from "./terminal-socket.ts";
 import type { Timers } from "./timers.ts";
 import type { HostTunnel } from "./tunnel.ts";
 import { Uploads } from "./uploads.ts";
+import type { Watches } from "./watches.ts";
 import { warmUp } from "./warm-up.ts";
 
 export interface Agent {
@@ -32,13 +34,14 @@ export interface Agent {
   readonly timers: Timers;
   readonly services: Services;
   readonly tunnel: HostTunnel;
+  readonly watches: Watches;
 }
 
 type Handler = (call: Call, id: string) => void | Promise<void>;
 
 /** Collections whose second segment is an id; a verb or a part may follow it. */
 const ITEM =
-  /^(\/processes|\/uploads|\/files\/archive\/uploads|\/interpreter\/contexts|\/ports|\/timers|\/services)\/([^/:]+)([:/].*)?$/;
+  /^(\/processes|\/files\/watches|\/uploads|\/files\/archive\/uploads|\/interpreter\/contexts|\/ports|\/timers|\/services)\/([^/:]+)([:/].*)?$/;
 
 export function agentServer(agent: Agent): Server {
   const route = router(routesOf(agent));
@@ -65,10 +68,11 @@ function socketsOf({ processes }: Agent): (req: IncomingMessage, socket: Duplex,
   const terminals = new TerminalSockets(processes);
   return (req, socket, head) => {
     const { pathname, searchParams } = new URL(req.url ?? "/", "http://agent");
-    if (pathname !== "/terminal") return false;
+    if (pathname !== "/terminal" && pathname !== "/forward") return false;
     const id = req.headers["x-request-id"];
     server.handleUpgrade(req, socket, head, (opened) => {
-      void terminals.serve(opened, searchParams, typeof id === "string" ? id : undefined);
+      if (pathname === "/forward") serveForwards(opened, req.socket.localAddress);
+      else void terminals.serve(opened, searchParams, typeof id === "string" ? id : undefined);
     });
     return true;
   };
@@ -135,7 +139,7 @@ function timerRoutes(timers: Timers): Record<string, Handler> {
 
 /** Method and path; `*` stands for the id. */
 function routesOf(agent: Agent): Record<string, Handler> {
-  const { processes, interpreter, services } = agent;
+  const { processes, interpreter, services, watches } = agent;
   const commands = new Commands(processes);
   const files = new Files(agent.home);
   const uploads = new Uploads(files);
@@ -157,6 +161,10 @@ function routesOf(agent: Agent): Record<string, Handler> {
     "POST /files:remove": (call) => files.remove(call),
     "POST /files:rename": (call) => files.rename(call),
     "POST /files:chmod": (call) => files.chmod(call),
+    "POST /files/watches": (call) => watches.create(call),
+    "GET /files/watches": (call) => watches.list(call),
+    "DELETE /files/watches/*": (call, id) => watches.stop(call, id),
+    "GET /files/watches/*/events": (call, id) => watches.events(call, id),
     "POST /uploads": (call) => uploads.begin(call),
     "PUT /uploads/*": (call, id) => uploads.chunk(call, id),
     "POST /uploads/*:commit": (call, id) => uploads.commit(call, id),

@@ -56,6 +56,10 @@ const registry = {
   state_not_found: { status: 404, hint: "There is no such key, or it has expired; list keys with GET .../state/keys." },
   object_not_found: { status: 404, hint: "Check the key; list objects with GET .../objects." },
   task_not_found: { status: 404, hint: "It is done, or was never put; list tasks with GET .../queues/{queue}/tasks." },
+  watch_not_found: {
+    status: 404,
+    hint: "It ended with its machine, or long ago; list them with GET .../files/watches.",
+  },
   checkpoint_not_found: { status: 404, hint: "Nothing was saved under that name or version; list checkpoints first." },
   memory_not_found: { status: 404, hint: "Check the id; list entries with GET .../memory." },
   store_not_found: { status: 404, hint: "Check the name; list what the organisation shares with GET /v1/stores." },

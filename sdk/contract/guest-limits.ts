@@ -21,6 +21,14 @@ export const guestLimits = {
   terminalSizeMax: 2000,
   terminalCols: 80,
   terminalRows: 24,
+  /** Forwarded connections of one WebSocket at once, and bytes of its client's data that may be on their way. */
+  forwarded: 64,
+  forwardWindow: 1_048_576,
+  /** File watches at once, folders of one at most, and how long one goes on unless said, at most: milliseconds. */
+  watches: 8,
+  watchedMax: 65_536,
+  watchMs: 3_600_000,
+  watchMsMax: 86_400_000,
   /** Timers of a machine at once, and days that one is ahead at most. */
   timers: 64,
   timerDays: 366,
@@ -42,6 +50,9 @@ export const timerName = /^[a-z0-9-]{1,64}$/;
 export const AGENT_PORT = 10_800;
 /** What a machine is called by `PUT /services` while an image's state is made of it; no sandbox has that id. */
 export const GOLDEN_ID = "golden";
+
+/** What a file watch can tell; `access` only where it is asked for. */
+export const watchEvents = ["create", "write", "remove", "rename", "chmod", "access"] as const;
 
 /** Home and working folder of the guest user. */
 export const WORKSPACE = "/workspace";

@@ -3,7 +3,7 @@
  * bodies; Worker and host pass them through. Paths are those of the API without `/v1/sandboxes/{id}`.
  */
 import { z } from "zod";
-import { guestLimits, signals } from "./guest-limits.ts";
+import { guestLimits, signals, watchEvents } from "./guest-limits.ts";
 import { Env } from "./sandbox.ts";
 
 export * from "./guest-limits.ts";
@@ -249,6 +249,100 @@ export const Mkdir = z.strictObject({ path, parents: z.boolean().optional(), mod
 export const Remove = z.strictObject({ path, recursive: z.boolean().optional() });
 export const Rename = z.strictObject({ from: path, to: path, overwrite: z.boolean().optional() });
 export const Chmod = z.strictObject({ path, mode });
+
+const globs = z.array(z.string().min(1).max(1024)).max(64);
+
+export const CreateWatch = z
+  .strictObject({
+    /** A file or folder. */
+    path,
+    /** With everything below it, also what is made later. */
+    recursive: z.boolean().optional(),
+    /** All but `access` unless given. */
+    events: z.array(z.enum(watchEvents)).min(1).optional(),
+    /** Patterns of paths below the folder; one without a slash is of names. */
+    include: globs.optional(),
+    exclude: globs.optional(),
+    /** How long events are collected, milliseconds; 100 unless given. */
+    batchMs: z.int().min(10).max(10_000).optional(),
+    /** An hour unless given; 0: until it is stopped. */
+    timeoutMs: z.int().min(0).max(guestLimits.watchMsMax).optional(),
+    /** Folders that are watched at most. */
+    maxWatches: z.int().min(1).max(guestLimits.watchedMax).optional(),
+    /** Its id; one that is there with the same settings is answered. */
+    id: z
+      .string()
+      .regex(/^[a-z0-9][a-z0-9-]{0,63}$/, "1-64 of a-z 0-9 -, not starting with -")
+      .optional(),
+  })
+  .meta({ id: "CreateWatch" });
+export type CreateWatch = z.infer<typeof CreateWatch>;
+
+export const FileWatch = z
+  .object({
+    id: z.string(),
+    path: z.string(),
+    /** Where reading begins. */
+    cursor: z.int(),
+    processId: z.string(),
+    state: z.enum(["running", "ended"]),
+    /** Unix milliseconds. */
+    startedAt: z.number(),
+  })
+  .meta({ id: "FileWatch" });
+export type FileWatch = z.infer<typeof FileWatch>;
+
+export const FileEvent = z
+  .object({
+    type: z.enum(watchEvents),
+    path: z.string(),
+    isDir: z.boolean(),
+    /** Of a rename. */
+    oldPath: z.string().optional(),
+    /** How many of the same were joined. */
+    count: z.int().optional(),
+  })
+  .meta({ id: "FileEvent" });
+export type FileEvent = z.infer<typeof FileEvent>;
+
+const cursor = z.int();
+
+/** One line of a followed watch; `cursor` is where to go on behind it. */
+export const WatchLine = z
+  .discriminatedUnion("k", [
+    z.object({ k: z.literal("events"), events: z.array(FileEvent), cursor }),
+    /** Events that nobody has: by the kernel's count, which is not known, or for their rate. */
+    z.object({ k: z.literal("overflow"), dropped: z.int().nullable(), reason: z.enum(["kernel", "rate"]), cursor }),
+    /** No more folders are watched than these. */
+    z.object({ k: z.literal("limit"), watches: z.int(), cursor }),
+    /** What is kept no more. */
+    z.object({ k: z.literal("lost"), bytes: z.int(), cursor }),
+    z.object({ k: z.literal("continue"), cursor }),
+    /** The machine sleeps: go on from here when it is awake. */
+    z.object({ k: z.literal("paused"), cursor }),
+    z.object({ k: z.literal("end"), reason: z.enum(["stopped", "timeout", "root-removed"]), cursor }),
+    z.object({ k: z.literal("failure"), code: z.string(), message: z.string(), cursor }),
+  ])
+  .meta({ id: "WatchLine" });
+export type WatchLine = z.infer<typeof WatchLine>;
+
+export const WatchQuery = z.strictObject({
+  cursor: z.coerce.number().int().min(0).optional(),
+  follow: z.enum(["true", "false"]).optional(),
+  waitMs: z.coerce.number().int().min(0).max(8000).optional(),
+});
+
+/** Answer of `GET .../events` without `follow`. */
+export const WatchEvents = z
+  .object({
+    events: z.array(FileEvent),
+    /** Lines that are no events. */
+    notices: z.array(WatchLine),
+    nextCursor: z.int(),
+    lostBytes: z.int(),
+    ended: z.boolean(),
+  })
+  .meta({ id: "WatchEvents" });
 
 export const BeginUpload = z
   .strictObject({

@@ -14,6 +14,8 @@ import { withSpooled } from "./spool.ts";
 import type { StreamSource } from "./spool.ts";
 import type { RequestOptions } from "./transport.ts";
 import { memorySource, writeFile } from "./upload.ts";
+import { listWatches, watchFiles } from "./watch.ts";
+import type { FileWatch, WatchOptions } from "./watch.ts";
 
 /** Levels that {@link Files.glob} looks into. */
 const GLOB_DEPTH = 64;
@@ -106,6 +108,27 @@ export class Files {
   ): Promise<FileEntry[]> {
     const { path, ...rest } = options;
     return this.list(path, { depth: GLOB_DEPTH, ...rest, glob: pattern });
+  }
+
+  /**
+   * Watch a file, or a folder, with `recursive` all below it; see {@link FileWatch}. At most 8 at once.
+   * @param options `events`: all but `access` unless given. `include`, `exclude`: patterns of paths below the folder; one
+   *   without a slash is of names. `timeoutMs`: an hour unless given, 0 until it is stopped. `id`: of the caller's choice;
+   *   one that is there with the same settings is the answer then.
+   * @throws NotFoundError `file_not_found`
+   * @throws ConflictError `quota_exceeded`
+   *
+   * @example
+   * const watch = await sandbox.files.watch("src", { recursive: true });
+   * for await (const event of watch.events()) console.log(event);
+   */
+  watch(path: string, options: WatchOptions = {}): Promise<FileWatch> {
+    return watchFiles(this.#remote, path, options);
+  }
+
+  /** The watches that go on, and the last that ended. */
+  watches(options: RequestOptions = {}): Promise<FileWatch[]> {
+    return listWatches(this.#remote, options);
   }
 
   /** Facts of a path; `exists: false` when there is nothing. */

@@ -6,6 +6,7 @@ interface NodeModules {
   "node:crypto": typeof import("node:crypto");
   "node:fs": typeof import("node:fs");
   "node:fs/promises": typeof import("node:fs/promises");
+  "node:net": typeof import("node:net");
   "node:os": typeof import("node:os");
   "node:path": typeof import("node:path");
 }

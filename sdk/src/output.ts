@@ -186,7 +186,8 @@ function errorOfEvent(error: Extract<OutputEvent, { type: "error" }>["error"]): 
   return errorOfStatus({ ...error, status, retryable: isRetryable({ code: error.code, status }) });
 }
 
-function isTransient(error: unknown): error is RouseError {
+/** Whether another try may do. */
+export function isTransient(error: unknown): error is RouseError {
   if (error instanceof ConnectionError) return true;
   return error instanceof RouseError && isRetryable(error);
 }

@@ -21,6 +21,8 @@ import { exec, execStream, spawn } from "./exec.ts";
 import type { Command, CommandOptions, ExecOptions, ExecResult, SpawnOptions } from "./exec.ts";
 import { NotFoundError, RouseError } from "./errors.ts";
 import { fork } from "./forks.ts";
+import { forwardPort } from "./forward.ts";
+import type { Forward, ForwardOptions } from "./forward.ts";
 import type { ForkOptions } from "./forks.ts";
 import { namedFetch } from "./named-fetch.ts";
 import { urlOfPort } from "./named-url.ts";
@@ -179,6 +181,19 @@ export class Sandbox extends Resources {
    */
   execStream(command: Command, options: CommandOptions = {}): AsyncGenerator<CommandEvent, void, undefined> {
     return execStream(this.#remote, command, options);
+  }
+
+  /**
+   * Open a TCP port of the sandbox on this machine, in Node, Deno and Bun. Connections wake the sandbox and keep it awake
+   * while they are open, and end when it sleeps all the same; an open port without any does neither.
+   * @throws InvalidRequestError `invalid_argument` where the local port is taken, or the runtime has none
+   *
+   * @example
+   * await using database = await sandbox.forward(5432, { localPort: 0 });
+   * console.log(`psql -h ${database.address} -p ${database.localPort}`);
+   */
+  forward(port: number, options: ForwardOptions = {}): Promise<Forward> {
+    return forwardPort(this.#remote, port, options);
   }
 
   /** Start a process that goes on in the background, also over pause and wake. @throws ConflictError `process_limit` */

@@ -1,5 +1,6 @@
-/** Terminals of a real machine: over sleep and wake, by the SDK and by whoever else holds its id. */
+/** What a client has open to a real machine, over its sleep: terminals, file watches, forwarded ports. */
 import { setTimeout as delay } from "node:timers/promises";
+import { connect } from "node:net";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { Sandbox, Terminal, TerminalEvent } from "rouse";
 import { freshName, machine, rouse, settle } from "./support.ts";
@@ -83,4 +84,42 @@ describe("a terminal", () => {
     await terminal.kill();
     expect(await terminal.wait()).toEqual({ exitCode: -1 });
   }, 400_000);
+
+  it("a file watch tells what happened before a sleep and after it, and reading it wakes nothing", async () => {
+    const watch = await sandbox.files.watch("/workspace", { recursive: true, events: ["create"] });
+    const paths: string[] = [];
+    const reading = (async () => {
+      for await (const event of watch.events()) if (event.type === "create") paths.push(event.path);
+    })();
+    await sandbox.exec("mkdir -p deep/er && touch deep/er/before");
+    await expect.poll(() => paths, { timeout: 60_000 }).toContain("/workspace/deep/er/before");
+    // Nobody has read this when it goes to sleep.
+    await sandbox.exec("(sleep 1; touch deep/er/unread) >/dev/null 2>&1 &");
+    await delay(1500);
+    await sandbox.pause();
+    await delay(6000);
+    expect(await stateOf(sandbox)).toBe("paused");
+    await sandbox.exec("mkdir deep/new && touch deep/new/after");
+    await expect.poll(() => paths, { timeout: 90_000 }).toContain("/workspace/deep/new/after");
+    expect(paths.filter((path) => path === "/workspace/deep/er/unread")).toHaveLength(1);
+    await watch.stop();
+    await reading;
+  }, 400_000);
+
+  it("a forwarded port wakes it and reaches a program that listens on ::1 alone", async () => {
+    const server =
+      "import socketserver as s, socket\ns.TCPServer.address_family=socket.AF_INET6\nclass H(s.StreamRequestHandler):\n  def handle(self): self.wfile.write(self.rfile.readline().upper())\ns.TCPServer(('::1',7007),H).serve_forever()";
+    await sandbox.spawn(["python3", "-c", server]);
+    await expect
+      .poll(async () => (await sandbox.exec("ss -ltn | grep -c 7007")).stdout, { timeout: 60_000 })
+      .toBe("1\n");
+    await using forward = await sandbox.forward(7007, { localPort: 0 });
+    await sandbox.pause();
+    const socket = connect(forward.localPort, forward.address);
+    socket.write("hello\n");
+    const chunks: Buffer[] = [];
+    for await (const chunk of socket as AsyncIterable<Buffer>) chunks.push(chunk);
+    expect(Buffer.concat(chunks).toString()).toBe("HELLO\n");
+    expect(await stateOf(sandbox)).toBe("running");
+  });
 });

@@ -1,4 +1,4 @@
-/** Terminals on their way through the edge: who gets in, what wakes, and what reaches the host. */
+/** Terminals, tunnels and file watches on their way through the edge: who gets in, what wakes, and what reaches the host. */
 import { beforeEach, describe, expect, it } from "vitest";
 import { hostHeaders } from "../../sdk/contract/host.ts";
 import {
@@ -73,6 +73,70 @@ describe("a terminal's socket", () => {
     accept(again).socket.close(1000);
     const paths = (await fake.sockets(name)).map(({ path }) => path);
     expect(paths).toEqual(["/terminal?processId=p-1-a", "/terminal?processId=p-1-a&cursor=5"]);
+  });
+});
+
+describe("a tunnel", () => {
+  it("wakes a sleeper, and counts as use while it is open", async () => {
+    const { name } = await paused();
+    const response = await edge(`${API}/v1/sandboxes/${name}/tunnel`, { headers: { ...key, ...upgrade } });
+    expect([response.status, response.headers.get("x-rouse-state")]).toEqual([101, "woken"]);
+    const { socket, messages } = accept(response);
+    socket.send(new Uint8Array([0x6f, 0, 0, 0, 1]));
+    await eventually(
+      async () => messages.length,
+      (count) => count === 1,
+    );
+    expect(messages).toEqual([[0x6f, 0, 0, 0, 1]]);
+    const [seen] = await fake.sockets(name);
+    // Between host and guest agent, a tunnel is the way out.
+    expect(seen).toMatchObject({ target: "agent", path: "/forward" });
+    expect(seen?.headers[hostHeaders.byMessage]).toBeUndefined();
+    socket.close(1000);
+  });
+});
+
+describe("a file watch", () => {
+  const watches = (label: string) => `/v1/sandboxes/${label}/files/watches`;
+
+  it("is read without waking its sandbox, which says so, and to go on from the same place", async () => {
+    const { name, id } = await paused();
+    const page = await ask<object>("GET", `${watches(name)}/w-1/events?cursor=12&waitMs=10`);
+    const notice = { k: "paused", cursor: 12 };
+    expect(page).toEqual({
+      status: 200,
+      body: { events: [], notices: [notice], nextCursor: 12, lostBytes: 0, ended: false },
+    });
+    const stream = await call("GET", `${watches(name)}/w-1/events?cursor=12&follow=true`);
+    expect(stream.headers.get("content-type")).toBe("application/x-ndjson");
+    expect(await stream.text()).toBe(`${JSON.stringify(notice)}\n`);
+    expect((await ask("GET", `/v1/sandboxes/${id}`)).body.state).toBe("paused");
+    expect((await fake.state(name)).requests).toBe(0);
+  });
+
+  it("does not keep a machine awake by being read; beginning and ending one wakes it", async () => {
+    const { name } = await created();
+    const read = await ask<{ path: string; headers: Record<string, string> }>(
+      "GET",
+      `${watches(name)}/w-1/events?cursor=0`,
+    );
+    expect(read.body.path).toBe("/files/watches/w-1/events?cursor=0");
+    expect(read.body.headers[hostHeaders.noKeep]).toBe("1");
+    await ask("POST", `/v1/sandboxes/${name}:pause`, {});
+    expect((await call("POST", watches(name), { path: "src", recursive: true })).status).toBe(200);
+    expect((await ask("GET", `/v1/sandboxes/${name}`)).body.state).toBe("running");
+  });
+
+  it.each([
+    ["an event that is none", { path: "src", events: ["born"] }],
+    ["no path", {}],
+    ["a path upwards", { path: "../x" }],
+    ["more than is there", { path: "src", webhook: "https://x.test" }],
+  ])("never wakes for %s", async (_, body) => {
+    const { name, id } = await paused();
+    const response = await call("POST", watches(name), body);
+    expect([response.status, (await faultOf(response)).code]).toEqual([400, "invalid_request"]);
+    expect((await ask("GET", `/v1/sandboxes/${id}`)).body.state).toBe("paused");
   });
 });
 

@@ -16,6 +16,7 @@ export class GuestEdge {
   readonly agent: Agent;
   readonly #server: Server;
   readonly #sockets = new Set<Duplex>();
+  readonly #answers = new Set<ServerResponse>();
   state: "running" | "paused" | "stopped" = "running";
   /** Wakes so far. */
   wakes = 0;
@@ -57,6 +58,11 @@ export class GuestEdge {
     for (const socket of this.#sockets) socket.destroy();
   }
 
+  /** Answers that are under way break off. */
+  cutRequests(): void {
+    for (const answer of this.#answers) answer.destroy();
+  }
+
   /** The machine goes to sleep; what the agent runs goes on nevertheless, as if it had been written just before. */
   sleep(): void {
     this.state = "paused";
@@ -69,6 +75,13 @@ export class GuestEdge {
     if (url === "/v1/sandboxes/demo" || url === SANDBOX)
       return void res.end(JSON.stringify(sandboxInfo({ state: this.state })));
     if (this.state === "stopped") return refuse(res, "sandbox_stopped");
+    // Of a watch that sleeps, the edge itself says so.
+    if (this.state === "paused" && /\/watches\/[^/]+\/events/.test(url)) {
+      const cursor = Number(new URL(url, this.url).searchParams.get("cursor"));
+      return void res.end(`${JSON.stringify({ k: "paused", cursor })}\n`);
+    }
+    this.#answers.add(res);
+    res.once("close", () => this.#answers.delete(res));
     this.#wake();
     const asked = request(
       { port: this.agent.port, path: agentPath(url), method: req.method ?? "GET", headers: req.headers },

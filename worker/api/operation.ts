@@ -47,6 +47,8 @@ export interface Operation {
   readonly lines?: z.ZodType;
   /** It is a WebSocket; only its messages count as use of the machine, or the open connection as well. */
   readonly socket?: "messages" | "connection";
+  /** Of a file watch: it does not wake the machine, and does not keep it awake. */
+  readonly quiet?: true;
 }
 
 export interface Match {

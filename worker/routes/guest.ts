@@ -41,11 +41,31 @@ export async function guestRoute({ env, caller, operation, params, request, url,
     headers,
     body,
     waitMs: HOLD_MS,
-    wake: true,
+    wake: operation.quiet === undefined,
     cause: causeOf("api", request, url, note, caller.keyId),
     subject: null,
   };
-  return forward(env, { account: caller.account, label, id }, out, note);
+  const to = { account: caller.account, label, id };
+  if (!operation.quiet) return forward(env, to, out, note);
+  headers.set(hostHeaders.noKeep, "1");
+  try {
+    return await forward(env, to, out, note);
+  } catch (fault) {
+    if (fault instanceof RouseFailure && fault.code === "sandbox_paused") return asleep(url, note.id);
+    throw fault;
+  }
+}
+
+/** What a sleeper's watch says: to go on from the same place once it is awake. */
+function asleep({ searchParams }: URL, requestId: string): Response {
+  const cursor = Number(searchParams.get("cursor") ?? 0);
+  const notice = { k: "paused", cursor };
+  const headers = { "x-request-id": requestId, "x-rouse-state": "paused", "cache-control": "no-store" };
+  if (searchParams.get("follow") === "true")
+    return new Response(`${JSON.stringify(notice)}\n`, {
+      headers: { ...headers, "content-type": "application/x-ndjson" },
+    });
+  return Response.json({ events: [], notices: [notice], nextCursor: cursor, lostBytes: 0, ended: false }, { headers });
 }
 
 /** @throws RouseFailure `invalid_request` for what does not begin a WebSocket, before anything wakes */
@@ -60,9 +80,13 @@ function mustBeSocket(request: Request, headers: Headers, { pathname, search }: 
   mustBeWellFormed(request, true, headers, `${pathname}${search}`);
 }
 
-/** `/v1/sandboxes/{id}:exec` is the agent's `/exec`; below the id its paths are those of the API. */
+/**
+ * `/v1/sandboxes/{id}:exec` is the agent's `/exec`; below the id its paths are those of the API, but for one: between host
+ * and agent a tunnel is the way out.
+ */
 function agentPath(pathname: string): string {
   const rest = pathname.slice("/v1/sandboxes/".length);
   const slash = rest.indexOf("/");
+  if (slash !== -1 && rest.slice(slash) === "/tunnel") return "/forward";
   return slash === -1 ? `/${rest.slice(rest.lastIndexOf(":") + 1)}` : rest.slice(slash);
 }

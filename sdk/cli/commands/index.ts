@@ -14,6 +14,7 @@ import { endpoint } from "./endpoint.ts";
 import { events } from "./events.ts";
 import { extend } from "./extend.ts";
 import { exec } from "./exec.ts";
+import { forward } from "./forward.ts";
 import { fork } from "./fork.ts";
 import { get } from "./get.ts";
 import { helpCommand } from "./help.ts";
@@ -66,6 +67,7 @@ export const commands: readonly Command[] = [
   get,
   exec,
   terminal,
+  forward,
   runCode,
   logs,
   cp,

@@ -1,0 +1,131 @@
+/** What happens to files of a sandbox, told as it happens. */
+import { FileWatch as FileWatchSchema, WatchLine } from "../contract/guest.ts";
+import type { CreateWatch, FileEvent, FileWatch as FileWatchInfo } from "../contract/guest.ts";
+import { z } from "zod";
+import { RouseError } from "./errors.ts";
+import { isTransient } from "./output.ts";
+import { parseAnswer } from "./remote.ts";
+import type { Remote } from "./remote.ts";
+import { sleep } from "./scope.ts";
+import type { RequestOptions } from "./transport.ts";
+
+/** Time limit of one connection, milliseconds; the server ends its slices well before. */
+const SLICE_MS = 150_000;
+/** How long failures in a row are borne, milliseconds. */
+const FAILING_MS = 300_000;
+/** How often a sandbox that sleeps is looked at, milliseconds: at first, and later. Looking does not wake it. */
+const LOOK_MS = 2000;
+const LOOK_MOST_MS = 30_000;
+
+const WatchList = z.object({ data: z.array(FileWatchSchema) });
+
+export interface WatchOptions extends Omit<CreateWatch, "path"> {
+  /** How the call is made, as against what is watched. */
+  request?: RequestOptions | undefined;
+}
+
+/** What a reader of a watch sees: an event, or what is missing. */
+export type WatchEvent =
+  | FileEvent
+  /** Events that nobody has, as there were too many; `dropped` is null where their number is not known. */
+  | { type: "overflow"; dropped: number | null; reason: "kernel" | "rate" }
+  /** What was read too late: the newest MiB is kept. */
+  | { type: "lost"; bytes: number }
+  /** No more than so many folders are watched. */
+  | { type: "limit"; watches: number };
+
+/**
+ * A watch of a file or folder. It goes on when this program ends, and over pause and wake.
+ *
+ * @example
+ * const watch = await sandbox.files.watch("src", { recursive: true, exclude: ["node_modules"] });
+ * for await (const event of watch.events()) console.log(event.type, event);
+ */
+export class FileWatch {
+  readonly #remote: Remote;
+  readonly info: FileWatchInfo;
+  /** Where reading goes on; one of another program's may be set. */
+  cursor: number;
+
+  /** @internal */
+  constructor(remote: Remote, info: FileWatchInfo) {
+    this.#remote = remote;
+    this.info = info;
+    this.cursor = info.cursor;
+  }
+
+  get id(): string {
+    return this.info.id;
+  }
+
+  /**
+   * What happens, until the watch ends; over connections that break, and over sleep, without loss or repetition. Reading
+   * neither wakes the sandbox nor keeps it awake.
+   */
+  async *events({ signal }: { signal?: AbortSignal | undefined } = {}): AsyncGenerator<WatchEvent, void, undefined> {
+    let [failures, failingSince, looks] = [0, 0, 0];
+    for (;;) {
+      let outcome: "again" | "asleep" | "cut" = "cut";
+      try {
+        for await (const line of this.#lines(signal)) {
+          [failures, looks] = [0, line.k === "paused" ? looks : 0];
+          if (line.k === "end") return;
+          if (line.k === "failure") throw new RouseError({ code: line.code, message: line.message });
+          if (line.k === "continue") outcome = "again";
+          else if (line.k === "paused") outcome = "asleep";
+          else {
+            // Of a line that its reader left half read, the rest is not told again.
+            this.cursor = line.cursor;
+            if (line.k === "events") yield* line.events;
+            else if (line.k === "overflow") yield { type: "overflow", dropped: line.dropped, reason: line.reason };
+            else if (line.k === "lost") yield { type: "lost", bytes: line.bytes };
+            else yield { type: "limit", watches: line.watches };
+          }
+        }
+      } catch (error) {
+        if (!isTransient(error)) throw error;
+        if (failures === 0) failingSince = performance.now();
+        if (performance.now() - failingSince > FAILING_MS) throw error;
+      }
+      if (outcome === "again") continue;
+      if (outcome === "asleep") await sleep(Math.min(LOOK_MOST_MS, LOOK_MS * 1.5 ** looks++), signal);
+      else await sleep(Math.min(5000, 100 * 2 ** failures++), signal);
+    }
+  }
+
+  /** End it. */
+  async stop(options: RequestOptions = {}): Promise<void> {
+    await this.#remote.delete(`/files/watches/${encodeURIComponent(this.id)}`, options);
+  }
+
+  async *#lines(signal: AbortSignal | undefined): AsyncGenerator<WatchLine, void, undefined> {
+    const events = this.#remote.transport.events({
+      method: "GET",
+      path: this.#remote.path(`/files/watches/${encodeURIComponent(this.id)}/events`),
+      query: { cursor: this.cursor, follow: true },
+      timeoutMs: SLICE_MS,
+      maxRetries: 0,
+      signal,
+    });
+    for await (const line of events) {
+      const parsed = WatchLine.safeParse(line);
+      // A newer server may say more than this client knows.
+      if (parsed.success) yield parsed.data;
+    }
+  }
+}
+
+export async function watchFiles(
+  remote: Remote,
+  path: string,
+  { request, ...asked }: WatchOptions,
+): Promise<FileWatch> {
+  const answer = await remote.post("/files/watches", { path, ...asked }, request);
+  const info = parseAnswer(FileWatchSchema, answer);
+  return new FileWatch(remote, info);
+}
+
+export async function listWatches(remote: Remote, options: RequestOptions): Promise<FileWatch[]> {
+  const { data } = parseAnswer(WatchList, await remote.get("/files/watches", options));
+  return data.map((info) => new FileWatch(remote, info));
+}
