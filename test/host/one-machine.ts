@@ -45,7 +45,7 @@ export class OneMachine implements Driver {
   listening = async () => "reachable" as const;
   copyVolume = async () => true;
   stats = async () => ({ cpuNs: null, storedBytes: 0 });
-  cpuTicks = async () => 0;
+  cpuTicks: (id: string) => Promise<number> = async () => 0;
   capture = async () => null;
   captures = async () => [];
   prepare = async () => undefined;

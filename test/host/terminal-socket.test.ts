@@ -1,5 +1,6 @@
 /** A terminal through the host agent: a real guest agent behind a machine that sleeps and wakes. */
 import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -30,6 +31,7 @@ beforeAll(async () => {
     () => agent.port,
     async () => undefined,
   );
+  driver.cpuTicks = async () => ticksBelow(agent.pid);
   const policy = { residentSeconds: 600, prestartedSeconds: 0, compactAfterSeconds: 3600, coldAfterSeconds: 3600 };
   machines = new Machines(driver, new Journal(":memory:"), policy);
   host = await hostServer({ machines, controlSecret: SECRET, ticketSecret: SECRET, about: async () => ({}) });
@@ -51,6 +53,28 @@ async function look(generation: number, query: string): Promise<Look> {
   const found = new Look(new WebSocket(`ws://127.0.0.1:${port}${hostPaths.agent(id)}/terminal?${query}`, { headers }));
   found.socket.on("error", () => undefined);
   return found;
+}
+
+/** CPU time of a process and of all that it started, in hundredths of a second. */
+function ticksBelow(root: number): number {
+  const all = readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      try {
+        const stat = readFileSync(`/proc/${name}/stat`, "utf8");
+        const fields = stat
+          .slice(stat.lastIndexOf(")") + 2)
+          .split(" ")
+          .map(Number);
+        return [{ pid: Number(name), parent: fields[1], ticks: (fields[11] ?? 0) + (fields[12] ?? 0) }];
+      } catch {
+        return []; // it ended meanwhile
+      }
+    });
+  const sum = (pid: number): number =>
+    all.filter(({ parent }) => parent === pid).reduce((ticks, child) => ticks + sum(child.pid), 0) +
+    (all.find((one) => one.pid === pid)?.ticks ?? 0);
+  return sum(root);
 }
 
 const lastActiveAt = () => machines.describe(id).lastActiveAt;
@@ -91,3 +115,15 @@ it("tells its client that the machine rests, and the same shell goes on for one 
   await two.until("again-kept\r\n");
   expect(await two.of("exit")).toMatchObject({ exitCode: 0 });
 });
+
+it("calls a machine idle whose shell waits at its prompt before a client, by the CPU that its programs really take", async () => {
+  await machines.pause(id, { generation: 2 });
+  await machines.wake(id, { ...run, idlePauseSeconds: 6, generation: 3 });
+  const one = await look(3, `command=${encodeURIComponent("PS1='$ ' exec bash --norc --noprofile -i")}`);
+  await one.until("$ ");
+  const news = () => machines.pendingEvents().map(({ event }) => event.type);
+  await expect.poll(news, { timeout: 90_000 }).toContain("idle");
+  expect(one.socket.readyState).toBe(WebSocket.OPEN);
+  await machines.pause(id, { generation: 3, onlyIfIdle: true });
+  expect(await one.closed).toBe(4001);
+}, 120_000);
