@@ -26,6 +26,12 @@ const checks: readonly Check[] = [
   { name: "format", command: bin("oxfmt"), args: ["--check"], remedy: "npm run fix" },
   { name: "lint", command: bin("oxlint"), args: [] },
   { name: "boundaries", command: process.execPath, args: ["test/support/boundaries.ts"] },
+  {
+    name: "python",
+    command: process.execPath,
+    args: ["--disable-warning=ExperimentalWarning", "test/support/print-python.ts", "--check"],
+    remedy: "node test/support/print-python.ts",
+  },
   ...typeProjects().map((path) => ({ name: `types of ${path}`, command: bin("tsc"), args: ["-p", path, "--noEmit"] })),
   ...generated.map(({ name, script, file }) => ({
     name,

@@ -1,0 +1,1 @@
+"""The asynchronous half, from which the synchronous one is made."""

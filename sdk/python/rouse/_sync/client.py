@@ -1,0 +1,258 @@
+# Made by test/support/print-python.ts from _async/client.py: change that file.
+"""A connection to one Rouse installation."""
+
+from __future__ import annotations
+
+import math
+from types import TracebackType
+from typing import Any, Dict, List, Mapping, Optional, Type, Union
+
+from ..credentials import parse_base_url
+from ..errors import RouseError, invalid_argument
+from ..inputs import NamedSandbox, NewSandbox
+from ..options import RequestOptions, Unpack
+from ..results import StopAllResult, StopFailure
+from ..types import Account, DeletedSandbox, Host, Me, NewHost, Notice, Usage
+from ..types import Sandbox as SandboxInfo
+from ..wire import addressable, answer_of, arguments, list_of, segment
+from .accounts import Accounts, Keys, Members
+from .agents import Agents
+from .driver import in_parallel
+from .event_endpoints import EventEndpoints
+from .mcp import McpServers
+from .page import Page, page_of
+from .remote import sandbox_remote
+from .sandbox import Sandbox, SandboxState, started, undelete
+from .secrets import Secrets
+from .snapshots import Snapshots
+from .stores import Stores
+from .transport import Transport
+from .volumes import Volumes
+
+PARALLEL_STOPS = 8
+#: Most sandboxes of a page.
+LIST_MAX = 100
+
+
+class Rouse:
+    """A client of one installation and account.
+
+    ``api_key``: ``ROUSE_API_KEY`` unless given; then that of a saved login (``rouse login``) for the base URL; then, for a
+    server on this machine, the key that ``npm start`` made. ``base_url``: origin of the API; ``ROUSE_API_URL`` unless given,
+    then that of a login in use, then ``http://localhost:8787``. ``timeout_ms``: time limit of each call with its retries; 0
+    for none. ``max_retries``: after the first try; changes are retried under one idempotency key.
+    ``wait_for_capacity_ms``: how long a creation waits for room on a host, and what needs a volume that is being let go
+    waits for that; 0 for not at all. Raises InvalidRequestError ``invalid_base_url``, or ``invalid_argument``.
+    """
+
+    def __init__(
+        self,
+        *,
+        api_key: Optional[str] = None,
+        base_url: Optional[str] = None,
+        timeout_ms: float = 300_000,
+        max_retries: int = 4,
+        wait_for_capacity_ms: float = 120_000,
+    ) -> None:
+        given = {
+            "timeout_ms": timeout_ms,
+            "max_retries": max_retries,
+            "wait_for_capacity_ms": wait_for_capacity_ms,
+        }
+        for name, value in given.items():
+            if not math.isfinite(value) or value < 0:
+                raise invalid_argument(f"{name} is {value}; it must be 0 or more.")
+        if base_url is not None:
+            parse_base_url(base_url)
+        transport = Transport(api_key, base_url, timeout_ms, max_retries, wait_for_capacity_ms)
+        self._transport = transport
+        #: The account's sandboxes.
+        self.sandboxes = Sandboxes(transport)
+        #: The account's snapshots.
+        self.snapshots = Snapshots(transport)
+        #: The account's volumes and their backups.
+        self.volumes = Volumes(transport)
+        #: The account's secrets.
+        self.secrets = Secrets(transport, "/v1/secrets")
+        #: The account's agents.
+        self.agents = Agents(self.sandboxes, transport)
+        #: Where the account's events are sent to.
+        self.event_endpoints = EventEndpoints(transport)
+        #: What the account's agents share.
+        self.stores = Stores(transport)
+        #: MCP servers that sandboxes can start.
+        self.mcp = McpServers(transport)
+        #: The account's API keys.
+        self.keys = Keys(transport)
+        #: The account's people.
+        self.members = Members(transport)
+        #: The installation's accounts, for its operator.
+        self.accounts = Accounts(transport)
+
+    @property
+    def sandbox(self) -> Sandboxes:
+        """The same as ``sandboxes``."""
+        return self.sandboxes
+
+    @property
+    def snapshot(self) -> Snapshots:
+        """The same as ``snapshots``."""
+        return self.snapshots
+
+    @property
+    def volume(self) -> Volumes:
+        """The same as ``volumes``."""
+        return self.volumes
+
+    def hosts(self, **request: Unpack[RequestOptions]) -> List[Host]:
+        """The machines that carry sandboxes, with accelerator and images."""
+        return list_of(Host, self._transport.json("GET", "/v1/hosts", **request))
+
+    def add_host(self, host_id: str, **request: Unpack[RequestOptions]) -> NewHost:
+        """Make a host's secrets: what the file of ``ROUSE_SECRETS_FILE`` holds there, shown once. Operator only.
+
+        For a host that has some they are made anew, and its key before is over. Raises PermissionDeniedError.
+        """
+        answer = self._transport.json("POST", "/v1/hosts", json={"hostId": host_id}, **request)
+        return answer_of(NewHost, answer)
+
+    def drain_host(self, host_id: str, *, draining: bool = True, **request: Unpack[RequestOptions]) -> Host:
+        """Let a host take no new machines, or with ``draining=False`` take them again. What it has goes on."""
+        path = f"/v1/hosts/{segment(host_id)}:drain"
+        return answer_of(Host, self._transport.json("POST", path, json={"draining": draining}, **request))
+
+    def remove_host(self, host_id: str, **request: Unpack[RequestOptions]) -> None:
+        """Forget a host that does not report any more. Raises ConflictError when it still does."""
+        self._transport.json("DELETE", f"/v1/hosts/{segment(host_id)}", **request)
+
+    def usage(
+        self, month: Optional[str] = None, *, by: Optional[str] = None, **request: Unpack[RequestOptions]
+    ) -> Usage:
+        """What each sandbox used in a month, what it comes to, and the account's credit. Money in microdollars.
+
+        ``month``: ``2026-11`` (UTC), or ``all``; the one under way unless given. ``by``: totals (``groups``) by ``sandbox``,
+        ``month``, or the value of a label (``label:team``). Raises InvalidRequestError for what is none of these.
+        """
+        query = {"month": month, "by": by}
+        return answer_of(Usage, self._transport.json("GET", "/v1/usage", query=query, **request))
+
+    def account(self, **request: Unpack[RequestOptions]) -> Account:
+        """The account: plan, quotas and what counts towards them, limits, credit. Money in microdollars."""
+        return answer_of(Account, self._transport.json("GET", "/v1/account", **request))
+
+    def notices(self, **request: Unpack[RequestOptions]) -> List[Notice]:
+        """What is about to happen: deletions, keys and credit that end; soonest first."""
+        return list_of(Notice, self._transport.json("GET", "/v1/notices", **request))
+
+    def me(self, **request: Unpack[RequestOptions]) -> Me:
+        """Whom the key belongs to. Raises AuthenticationError."""
+        return answer_of(Me, self._transport.json("GET", "/v1/me", **request))
+
+    def close(self) -> None:
+        """End connections that rest. The client can be used again."""
+        self._transport.pool.close()
+
+    def __enter__(self) -> Rouse:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+
+class Sandboxes:
+    """The sandboxes of an account; ``Sandbox`` has the same as class methods."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(self, *, wait: bool = True, **fields: Unpack[NewSandbox]) -> Sandbox:
+        """See ``Sandbox.create``."""
+        body, request = arguments(NewSandbox, fields)
+        return self._create(body, wait, request)
+
+    def get_or_create(self, name: str, *, wait: bool = True, **fields: Unpack[NamedSandbox]) -> Sandbox:
+        """See ``Sandbox.get_or_create``."""
+        body, request = arguments(NamedSandbox, fields)
+        return self._create({**body, "name": name, "getOrCreate": True}, wait, request)
+
+    def get(self, id_or_name: str, **request: Unpack[RequestOptions]) -> Sandbox:
+        """A sandbox by id or name, without waking it. Raises NotFoundError ``not_found``."""
+        answer = sandbox_remote(self._transport, addressable(id_or_name)).get("", **request)
+        return Sandbox(self._transport, answer_of(SandboxInfo, answer))
+
+    def list(
+        self,
+        *,
+        state: Union[SandboxState, List[SandboxState], None] = None,
+        labels: Optional[Mapping[str, str]] = None,
+        name: Optional[str] = None,
+        include_stopped: bool = False,
+        limit: Optional[int] = None,
+        **request: Unpack[RequestOptions],
+    ) -> Page[Sandbox]:
+        """The sandboxes that match, oldest first, page by page; all conditions must hold.
+
+        ``state``: one, or any of several. ``include_stopped``: also those that stopped and can't run again. ``limit``: per
+        page, 1 to 100.
+        """
+        query: Dict[str, Any] = {
+            "state": [state] if isinstance(state, str) else state,
+            "label": [f"{key}:{value}" for key, value in (labels or {}).items()],
+            "name": name,
+            "includeStopped": True if include_stopped else None,
+            "limit": limit,
+        }
+
+        def made(one: object) -> Sandbox:
+            return Sandbox(self._transport, answer_of(SandboxInfo, one))
+
+        return page_of(self._transport, "/v1/sandboxes", query, request, made)
+
+    def delete(
+        self, id_or_name: str, *, grace_seconds: Optional[int] = None, **request: Unpack[RequestOptions]
+    ) -> DeletedSandbox:
+        """Delete by id or name, from any state. Works again on a deleted id. See ``Sandbox.delete``."""
+        remote = sandbox_remote(self._transport, addressable(id_or_name))
+        answer = remote.delete("", query={"graceSeconds": grace_seconds}, **request)
+        return answer_of(DeletedSandbox, answer)
+
+    def undelete(self, id: str, **request: Unpack[RequestOptions]) -> Sandbox:
+        """Take back a deletion by id, within its grace time. See ``Sandbox.undelete``."""
+        answer = undelete(sandbox_remote(self._transport, addressable(id)), request)
+        return Sandbox(self._transport, answer_of(SandboxInfo, answer))
+
+    def stop_all(self, *, labels: Mapping[str, str], **request: Unpack[RequestOptions]) -> StopAllResult:
+        """Stop all sandboxes that have the labels, at least one label; eight at once."""
+        if not labels:
+            raise invalid_argument("stop_all needs at least one label.")
+        result = StopAllResult()
+        each: RequestOptions = {"timeout_ms": request.get("timeout_ms")}
+        found: List[Sandbox] = (self.list(labels=labels, limit=LIST_MAX, **each)).to_list()
+
+        def stop(sandbox: Sandbox) -> None:
+            try:
+                sandbox.stop(**each)
+                result.stopped.append(sandbox.id)
+            except RouseError as error:
+                result.failed.append(StopFailure(sandbox.id, error))
+
+        running = [one for one in found if one.state not in ("stopped", "deleted")]
+        in_parallel(running, PARALLEL_STOPS, stop)
+        return result
+
+    def _create(self, body: Mapping[str, Any], wait: bool, request: RequestOptions) -> Sandbox:
+        answer = self._transport.json(
+            "POST",
+            "/v1/sandboxes",
+            json=body,
+            wait_for_capacity=True,
+            wait_seconds=60 if wait else None,
+            **request,
+        )
+        sandbox = Sandbox(self._transport, answer_of(SandboxInfo, answer))
+        return started(sandbox) if wait else sandbox

@@ -1,0 +1,178 @@
+# Made by test/support/print-python.ts from _async/files.py: change that file.
+"""Files in a sandbox."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Dict, Generator, List, Optional, Union, cast
+
+from ..options import RequestOptions, Unpack
+from ..results import CopyReport
+from ..sources import MemorySource, Spool
+from ..types import FileEntry, FileWritten
+from ..wire import Data, bytes_of, field_of, given, list_of, mode_text
+from .download import read_bytes, read_checked
+from .driver import StreamSource, blocking, pieces_of
+from .local_files import download_path, upload_path
+from .remote import Remote
+from .upload import write_file
+
+#: Where paths that are not absolute begin.
+WORKSPACE = "/workspace"
+#: Levels that ``glob`` looks into.
+GLOB_DEPTH = 64
+
+LocalPath = Union[str, "os.PathLike[str]"]
+
+
+class FileStat(FileEntry):
+    exists: bool
+
+
+class Files:
+    """Files in a sandbox, as its user. Paths are absolute, or relative to ``/workspace``."""
+
+    def __init__(self, remote: Remote) -> None:
+        self._remote = remote
+
+    def read(self, path: str, **request: Unpack[RequestOptions]) -> bytes:
+        """A file's bytes, checked against its length and, when the sandbox gives it, its SHA-256.
+
+        Raises NotFoundError ``file_not_found``, ConflictError ``is_a_directory``, and ConnectionError
+        ``download_incomplete`` after three tries.
+        """
+        return read_bytes(self._remote, path, request)
+
+    def read_text(self, path: str, **request: Unpack[RequestOptions]) -> str:
+        """A file as UTF-8 text; see ``read``."""
+        return (self.read(path, **request)).decode("utf-8", "replace")
+
+    def read_stream(self, path: str, **request: Unpack[RequestOptions]) -> Generator[bytes, None, None]:
+        """A file of any size piece by piece; fails at its end with ``download_incomplete`` when bytes were missing.
+
+        No time limit unless given.
+        """
+        return read_checked(self._remote, path, {"timeout_ms": 0, **request})
+
+    def write(
+        self, path: str, data: Data, *, mode: Union[str, int, None] = None, **request: Unpack[RequestOptions]
+    ) -> FileWritten:
+        """Write a file: whole or not at all, parents made. Answers what is on the disk, with its SHA-256.
+
+        Data above 1 MiB goes in chunks, eight at once, of which each may be lost and sent again. ``mode`` is three octal
+        digits such as ``"755"``, or ``0o755``; the sandbox's default unless given.
+        """
+        return write_file(self._remote, path, MemorySource(bytes_of(data)), mode_text(mode), request)
+
+    def write_stream(
+        self,
+        path: str,
+        source: StreamSource,
+        *,
+        mode: Union[str, int, None] = None,
+        **request: Unpack[RequestOptions],
+    ) -> FileWritten:
+        """Write a file from an open one, or from pieces, of any length.
+
+        What is above 1 MiB waits in a temporary file until its end is known.
+        """
+        text = mode_text(mode)
+        spool = Spool()
+        try:
+            for piece in pieces_of(source):
+                blocking(lambda data=piece: spool.add(data))
+            return write_file(self._remote, path, spool.source(), text, request)
+        finally:
+            spool.close()
+
+    def list(
+        self,
+        path: str = WORKSPACE,
+        *,
+        depth: Optional[int] = None,
+        glob: Optional[str] = None,
+        hidden: Optional[bool] = None,
+        limit: Optional[int] = None,
+        **request: Unpack[RequestOptions],
+    ) -> List[FileEntry]:
+        """What a folder holds.
+
+        ``depth``: levels, 1 (only the folder itself) unless given, at most 64. ``glob``: only entries whose path below
+        the folder matches. ``hidden``: whether to list names that begin with a dot. ``limit``: 1 to 10 000.
+        """
+        query: Dict[str, Any] = {"path": path, "depth": depth, "glob": glob, "hidden": hidden, "limit": limit}
+        return list_of(FileEntry, self._remote.get("/files/list", query=query, **request))
+
+    def glob(
+        self,
+        pattern: str,
+        *,
+        path: str = WORKSPACE,
+        depth: Optional[int] = GLOB_DEPTH,
+        hidden: Optional[bool] = None,
+        limit: Optional[int] = None,
+        **request: Unpack[RequestOptions],
+    ) -> List[FileEntry]:
+        """Everything below ``path`` whose path matches, such as ``*.py``."""
+        return self.list(path, depth=depth, glob=pattern, hidden=hidden, limit=limit, **request)
+
+    def stat(self, path: str, **request: Unpack[RequestOptions]) -> FileStat:
+        """Facts of a path; ``exists`` is False, and there is nothing else, when there is nothing."""
+        answer = self._remote.get("/files/stat", query={"path": path}, **request)
+        field_of(answer, "exists", bool)
+        return cast(FileStat, answer)
+
+    def exists(self, path: str, **request: Unpack[RequestOptions]) -> bool:
+        return (self.stat(path, **request))["exists"]
+
+    def mkdir(self, path: str, *, parents: bool = True, **request: Unpack[RequestOptions]) -> None:
+        """Make a folder. ``parents`` also makes those above it, and bears that it is there already."""
+        self._remote.post("/files:mkdir", {"path": path, "parents": parents}, **request)
+
+    def remove(
+        self, path: str, *, recursive: Optional[bool] = None, **request: Unpack[RequestOptions]
+    ) -> bool:
+        """Remove a file, or with ``recursive`` a folder with its contents. Answers whether there was anything.
+
+        Raises ConflictError ``directory_not_empty``.
+        """
+        answer = self._remote.post("/files:remove", given(path=path, recursive=recursive), **request)
+        return field_of(answer, "removed", bool)
+
+    def rename(
+        self, from_: str, to: str, *, overwrite: Optional[bool] = None, **request: Unpack[RequestOptions]
+    ) -> None:
+        """Rename or move. Raises ConflictError ``file_exists`` unless ``overwrite``."""
+        self._remote.post("/files:rename", given(from_=from_, to=to, overwrite=overwrite), **request)
+
+    def chmod(self, path: str, mode: Union[str, int], **request: Unpack[RequestOptions]) -> None:
+        """Set permission bits, as in ``write``."""
+        self._remote.post("/files:chmod", {"path": path, "mode": mode_text(mode)}, **request)
+
+    def upload(
+        self,
+        local: LocalPath,
+        remote: str,
+        *,
+        on_progress: Optional[Callable[[CopyReport], object]] = None,
+        **request: Unpack[RequestOptions],
+    ) -> CopyReport:
+        """Copy a file or folder of this machine into the sandbox, with its permission bits.
+
+        Symbolic links in a folder are left out and named in the report.
+        """
+        return upload_path(self._remote, os.fspath(local), remote, on_progress, request)
+
+    def download(
+        self,
+        remote: str,
+        local: LocalPath,
+        *,
+        on_progress: Optional[Callable[[CopyReport], object]] = None,
+        **request: Unpack[RequestOptions],
+    ) -> CopyReport:
+        """Copy a file or folder of the sandbox to this machine.
+
+        A file appears whole or not at all; symbolic links in a folder are left out and named in the report.
+        """
+        return download_path(self._remote, remote, os.fspath(local), on_progress, request)

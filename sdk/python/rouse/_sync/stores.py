@@ -1,0 +1,81 @@
+# Made by test/support/print-python.ts from _async/stores.py: change that file.
+"""Stores that an account's agents share."""
+
+from __future__ import annotations
+
+import re
+from typing import List
+
+from ..errors import invalid_argument
+from ..inputs import Grant, PutStore
+from ..options import RequestOptions, Unpack
+from ..types import DeletedStore, Store
+from ..wire import answer_of, arguments, list_of
+from .memory import Memory
+from .queues import Queues
+from .remote import Remote
+from .state import State
+from .transport import Transport
+
+
+class Stores:
+    """Memory and state that several agents share, each with one keeper that says who wrote what and when.
+
+    A sandbox reaches a store that is open to it at ``http://rouse.internal/stores/<name>/``.
+
+        rouse.stores.create("team", grants=[{"agent": "researcher", "access": "write"}, {"agent": "*", "access": "read"}])
+        hits = rouse.stores.memory("team").search("open questions")["data"]
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(self, name: str, **fields: Unpack[PutStore]) -> Store:
+        """Make it; where it is there, it is as this says from now on. Raises ConflictError ``quota_exceeded``."""
+        body, request = arguments(PutStore, fields)
+        return answer_of(Store, self._transport.json("PUT", path_of(name), json=body, **request))
+
+    def update(self, name: str, **changes: Unpack[PutStore]) -> Store:
+        """The same as ``create``: what is not given stays."""
+        return self.create(name, **changes)
+
+    def list(self, **request: Unpack[RequestOptions]) -> List[Store]:
+        """By name."""
+        return list_of(Store, self._transport.json("GET", "/v1/stores", **request))
+
+    def get(self, name: str, **request: Unpack[RequestOptions]) -> Store:
+        """Raises NotFoundError ``store_not_found``."""
+        return answer_of(Store, self._transport.json("GET", path_of(name), **request))
+
+    def grant(self, name: str, **grant: Unpack[Grant]) -> Store:
+        """Open it to an agent: a sandbox's name, or ``*`` for all. In the place of the agent's other grant."""
+        body, request = arguments(Grant, grant)
+        return answer_of(Store, self._transport.json("POST", f"{path_of(name)}:grant", json=body, **request))
+
+    def revoke(self, name: str, agent: str, **request: Unpack[RequestOptions]) -> Store:
+        """Close it to an agent; each request that begins after the answer is refused."""
+        path = f"{path_of(name)}:revoke"
+        return answer_of(Store, self._transport.json("POST", path, json={"agent": agent}, **request))
+
+    def delete(self, name: str, **request: Unpack[RequestOptions]) -> DeletedStore:
+        """Delete it with all that is in it. It can't be undone: export what is worth keeping first."""
+        answer = self._transport.json("DELETE", path_of(name), query={"confirm": name}, **request)
+        return answer_of(DeletedStore, answer)
+
+    def memory(self, name: str) -> Memory:
+        """Its memory."""
+        return Memory(self._transport, f"{path_of(name)}/memory")
+
+    def state(self, name: str) -> State:
+        """Its keys and its database."""
+        return State(Remote(self._transport, path_of(name)))
+
+    def queues(self, name: str) -> Queues:
+        """Its queues: ``stores.queues("team")("jobs")``."""
+        return Queues(Remote(self._transport, path_of(name)))
+
+
+def path_of(name: str) -> str:
+    if re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", name):
+        return f"/v1/stores/{name}"
+    raise invalid_argument(f"{name!r} is not the name of a store.", "1 to 63 of a-z, 0-9 and -.")
