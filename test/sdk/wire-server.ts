@@ -19,6 +19,8 @@ export interface Recorded {
   readonly query: URLSearchParams;
   readonly headers: IncomingMessage["headers"];
   readonly body: Buffer;
+  /** Of the client: one for each of its connections. */
+  readonly remotePort: number | undefined;
   /** Body as JSON. */
   json(): unknown;
 }
@@ -135,6 +137,7 @@ export class WireServer {
       query: url.searchParams,
       headers: request.headers,
       body,
+      remotePort: request.socket.remotePort,
       json: () => JSON.parse(body.toString()) as unknown,
     };
     this.requests.push(recorded);
