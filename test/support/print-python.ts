@@ -28,7 +28,7 @@ async function files(): Promise<Map<string, string>> {
   const made = new Map([
     ["error_codes.py", errorCodesFile()],
     ["agent_presets.py", presetsFile()],
-    ["types.py", answerTypes(document)],
+    ["answers.py", answerTypes(document)],
     ["inputs.py", argumentTypes(document)],
   ]);
   for (const name of await readdir(join(folder, "_async"))) {

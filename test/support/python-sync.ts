@@ -24,7 +24,10 @@ export function synchronous(source: string, name: string): string {
   for (const [from, to] of RULES) text = text.replace(from, to);
   // Where a parenthesis was for an await alone, nothing is left to hold together; Python does not mind it.
   const lines = text.split("\n").map((line) => (line.startsWith("from typing import") ? imports(line) : line));
-  return `# Made by test/support/print-python.ts from _async/${name}: change that file.\n${lines.join("\n")}`;
+  // The reason of a long file stays where it is looked for: first.
+  const reason = lines[0]?.startsWith("# long file:") ? lines.splice(0, 1) : [];
+  const origin = `# Made by test/support/print-python.ts from _async/${name}: change that file.`;
+  return [...reason, origin, ...lines].join("\n");
 }
 
 /** One `from typing import` line with each name once. */

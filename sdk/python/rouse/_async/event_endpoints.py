@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Literal, Optional
 
 from ..inputs import CreateEventEndpoint, RotateEventEndpoint, UpdateEventEndpoint
 from ..options import RequestOptions, Time, Unpack
-from ..types import DeletedEventEndpoint, EventDelivery, EventEndpoint, NewEventEndpoint
+from ..answers import DeletedEventEndpoint, EventDelivery, EventEndpoint, NewEventEndpoint
 from ..wire import answer_of, arguments, field_of, given, identified, list_of, segment
 from .page import AsyncPage, page_of
 from .transport import AsyncTransport

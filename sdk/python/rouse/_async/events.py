@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import AsyncGenerator, List, Optional
 
 from ..options import RequestOptions, Unpack
-from ..types import Event
+from ..answers import Event
 from ..wire import list_of
 from .remote import AsyncRemote
 

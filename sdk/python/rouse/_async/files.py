@@ -8,7 +8,7 @@ from typing import Any, AsyncGenerator, Callable, Dict, List, Optional, Union, c
 from ..options import RequestOptions, Unpack
 from ..results import CopyReport
 from ..sources import MemorySource, Spool
-from ..types import FileEntry, FileWritten
+from ..answers import FileEntry, FileWritten
 from ..wire import Data, bytes_of, field_of, given, list_of, mode_text
 from .download import read_bytes, read_checked
 from .driver import AsyncStreamSource, blocking, pieces_of

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional
 
 from ..inputs import CreateHook, RotateHook, UpdateHook
 from ..options import RequestOptions, Unpack
-from ..types import DeletedHook, Hook, HookEvent, NewHook
+from ..answers import DeletedHook, Hook, HookEvent, NewHook
 from ..wire import answer_of, arguments, field_of, identified, list_of, named
 from .page import AsyncPage, page_of
 from .remote import AsyncRemote

@@ -6,7 +6,7 @@ from typing import List
 
 from ..inputs import CreateLink
 from ..options import RequestOptions, Unpack
-from ..types import Link
+from ..answers import Link
 from ..wire import answer_of, arguments, list_of, segment
 from .remote import AsyncRemote
 

@@ -13,7 +13,7 @@ from ..local_paths import below, walk
 from ..options import RequestOptions
 from ..results import CopyReport
 from ..sources import FileSource
-from ..types import FileEntry
+from ..answers import FileEntry
 from ..wire import list_of
 from .download import read_checked, retry_incomplete
 from .driver import AsyncLock, blocking, in_parallel

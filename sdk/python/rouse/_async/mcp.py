@@ -6,7 +6,7 @@ from typing import List, Optional, Sequence
 
 from ..inputs import McpServer
 from ..options import RequestOptions, Unpack
-from ..types import McpCatalogEntry, McpGateway
+from ..answers import McpCatalogEntry, McpGateway
 from ..wire import answer_of, given, list_of
 from .poll import AsyncPoll
 from .remote import AsyncRemote

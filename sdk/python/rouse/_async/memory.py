@@ -9,7 +9,7 @@ from typing import Any, AsyncGenerator, AsyncIterable, Dict, Iterable, List, Map
 from ..errors import invalid_argument
 from ..inputs import MemoryFilter, MemorySearch, NewMemory, SearchMemory, UpdateMemory
 from ..options import RequestOptions, Time, Unpack
-from ..types import ImportedMemory, MemoryEntry, MemoryHits, MemoryUsage
+from ..answers import ImportedMemory, MemoryEntry, MemoryHits, MemoryUsage
 from ..wire import answer_of, arguments, field_of, identified, json_bytes, list_of, time_text, wire_value
 from .driver import items_of
 from .page import AsyncPage, page_of

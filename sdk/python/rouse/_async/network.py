@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional, Sequence
 
 from ..options import RequestOptions, Unpack
-from ..types import Network
+from ..answers import Network
 from ..wire import answer_of, given
 from .remote import AsyncRemote
 

@@ -9,7 +9,7 @@ from typing import Any, AsyncGenerator, Dict, Mapping, Optional, cast
 from ..cursor import Event, OutputCursor
 from ..errors import ConnectionError, RouseError, class_of_status, connection_error
 from ..retry import is_retryable
-from ..types import OutputPage
+from ..answers import OutputPage
 from ..wire import answer_of, segment
 from .driver import CANCELLED, sleep
 from .remote import AsyncRemote

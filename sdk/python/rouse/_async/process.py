@@ -10,7 +10,7 @@ from ..cursor import OutputCursor
 from ..errors import invalid_argument, unexpected_answer
 from ..options import RequestOptions, Unpack
 from ..results import CommandEvent, OutputBytes, ProcessExit, Signal
-from ..types import Process as ProcessInfo
+from ..answers import Process as ProcessInfo
 from ..wire import Data, answer_of, bytes_of, field_of, list_of, segment
 from .driver import AsyncLock, sleep
 from .output import follow_output, kept_output, signal_process

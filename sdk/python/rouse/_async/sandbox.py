@@ -12,9 +12,9 @@ from ..inputs import CreateSnapshot, NamedSandbox, NewForks, NewSandbox, UpdateS
 from ..named_url import DEFAULT_PORT, url_of_port
 from ..options import CallOptions, RequestOptions, Unpack
 from ..results import Command, CommandEvent, ExecResult
-from ..types import Attachment, DeletedSandbox, Diff, HistoryPoint, Resume, Snapshot, Why
-from ..types import Sandbox as SandboxInfo
-from ..types import SandboxVolumesItem
+from ..answers import Attachment, DeletedSandbox, Diff, HistoryPoint, Resume, Snapshot, Why
+from ..answers import Sandbox as SandboxInfo
+from ..answers import SandboxVolumesItem
 from ..wire import Data, answer_of, arguments, list_of
 from .checkpoints import AsyncCheckpoints
 from .commands import run_command, spawn_process, stream_command

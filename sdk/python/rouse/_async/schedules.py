@@ -6,7 +6,7 @@ from typing import List, Optional
 
 from ..inputs import CreateSchedule, UpdateSchedule
 from ..options import RequestOptions, Unpack
-from ..types import DeletedSchedule, Schedule, ScheduleRun
+from ..answers import DeletedSchedule, Schedule, ScheduleRun
 from ..wire import answer_of, arguments, identified, list_of, named
 from .page import AsyncPage, page_of
 from .remote import AsyncRemote

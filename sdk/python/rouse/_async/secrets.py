@@ -6,7 +6,7 @@ from typing import List
 
 from ..inputs import PutSecret
 from ..options import RequestOptions, Unpack
-from ..types import DeletedSecret, Sandbox, Secret, StoredSecret
+from ..answers import DeletedSecret, Sandbox, Secret, StoredSecret
 from ..wire import answer_of, arguments, list_of, named
 from .remote import AsyncRemote
 from .transport import AsyncTransport

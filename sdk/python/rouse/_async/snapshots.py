@@ -7,7 +7,7 @@ from typing import Any, Dict, Literal, Optional
 from ..errors import known_error, unexpected_answer
 from ..inputs import CreateSnapshot, UpdateSnapshot
 from ..options import RequestOptions, Unpack
-from ..types import Snapshot
+from ..answers import Snapshot
 from ..wire import addressable, answer_of, arguments, identified
 from .page import AsyncPage, page_of
 from .poll import AsyncPoll

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import List
 
 from ..options import RequestOptions, Unpack
-from ..types import ClosedSocket, HeldSocket
+from ..answers import ClosedSocket, HeldSocket
 from ..wire import answer_of, list_of, segment
 from .remote import AsyncRemote
 

@@ -10,7 +10,7 @@ from typing import Any, Dict, Optional
 from ..errors import RouseError, unexpected_answer
 from ..options import RequestOptions
 from ..sources import CHUNK_BYTES, Source
-from ..types import FileWritten, Upload
+from ..answers import FileWritten, Upload
 from ..wire import answer_of, field_of, segment
 from .driver import blocking, in_parallel
 from .remote import AsyncRemote

@@ -8,7 +8,7 @@ from typing import cast
 from ..errors import ERROR_CODES, ServiceUnavailableError, known_error
 from ..inputs import BackupPolicy, BackupVolume, CreateVolume, RestoreVolume, UpdateVolume
 from ..options import CallOptions, RequestOptions, Unpack
-from ..types import Attachment, Volume, VolumeBackup
+from ..answers import Attachment, Volume, VolumeBackup
 from ..wire import addressable, answer_of, arguments, given, identified, segment
 from .page import AsyncPage, page_of
 from .poll import AsyncPoll

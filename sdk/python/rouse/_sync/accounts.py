@@ -7,7 +7,7 @@ from typing import List, TypedDict
 
 from ..inputs import AddCredit, CreateAccount, CreateKey, CreateMember, UpdateAccount
 from ..options import RequestOptions, Unpack
-from ..types import Account, Key, Member, NewAccount, NewKey
+from ..answers import Account, Key, Member, NewAccount, NewKey
 from ..wire import answer_of, arguments, list_of, segment
 from .transport import Transport
 

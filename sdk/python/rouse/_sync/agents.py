@@ -14,7 +14,7 @@ from ..errors import InvalidRequestError, RouseError, known_error
 from ..inputs import NamedSandboxVolumesItem, NetworkInput
 from ..options import RequestOptions, Unpack
 from ..results import AgentHook
-from ..types import AgentPreset, DeletedSandbox
+from ..answers import AgentPreset, DeletedSandbox
 from ..wire import answer_of, given, list_of
 from .transport import Transport
 

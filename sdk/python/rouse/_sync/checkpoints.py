@@ -12,8 +12,8 @@ from ..deadline import Deadline
 from ..errors import invalid_argument, unexpected_answer
 from ..options import RequestOptions, Unpack
 from ..results import MirroredCheckpoint
-from ..types import Checkpoint as CheckpointInfo
-from ..types import CheckpointVersion, DeletedCheckpoint
+from ..answers import Checkpoint as CheckpointInfo
+from ..answers import CheckpointVersion, DeletedCheckpoint
 from ..wire import Data, answer_of, bytes_of, json_bytes, list_of
 from .driver import Response
 from .remote import Remote

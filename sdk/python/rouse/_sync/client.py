@@ -12,8 +12,8 @@ from ..errors import RouseError, invalid_argument
 from ..inputs import NamedSandbox, NewSandbox
 from ..options import RequestOptions, Unpack
 from ..results import StopAllResult, StopFailure
-from ..types import Account, DeletedSandbox, Host, Me, NewHost, Notice, Usage
-from ..types import Sandbox as SandboxInfo
+from ..answers import Account, DeletedSandbox, Host, Me, NewHost, Notice, Usage
+from ..answers import Sandbox as SandboxInfo
 from ..wire import addressable, answer_of, arguments, list_of, segment
 from .accounts import Accounts, Keys, Members
 from .agents import Agents

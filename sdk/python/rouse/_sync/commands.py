@@ -12,8 +12,8 @@ from ..cursor import Event, OutputBuffer
 from ..errors import CommandError, unexpected_answer
 from ..options import RequestOptions
 from ..results import Command, ExecResult
-from ..types import ExecResult as WireResult
-from ..types import Process as ProcessInfo
+from ..answers import ExecResult as WireResult
+from ..answers import Process as ProcessInfo
 from ..wire import answer_of
 from .output import exec_output
 from .process import Process

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional
 
 from ..options import RequestOptions, Unpack
-from ..types import DeletedDomain, Domain
+from ..answers import DeletedDomain, Domain
 from ..wire import answer_of, given, list_of, named
 from .poll import Poll
 from .remote import Remote

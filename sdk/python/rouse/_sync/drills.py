@@ -9,7 +9,7 @@ from typing import Callable, List, Optional
 from ..errors import RouseError
 from ..inputs import CreateDrill
 from ..options import RequestOptions, Unpack
-from ..types import Drill
+from ..answers import Drill
 from ..wire import answer_of, arguments, identified, list_of
 from .driver import sleep
 from .remote import Remote

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Generator, List, Optional, Union, cast
 from ..options import RequestOptions, Unpack
 from ..results import CopyReport
 from ..sources import MemorySource, Spool
-from ..types import FileEntry, FileWritten
+from ..answers import FileEntry, FileWritten
 from ..wire import Data, bytes_of, field_of, given, list_of, mode_text
 from .download import read_bytes, read_checked
 from .driver import StreamSource, blocking, pieces_of

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, cast
 
 from ..errors import connection_error
 from ..options import RequestOptions, Unpack
-from ..types import Context, Execution, ExecutionError, ExecutionResultsItem
+from ..answers import Context, Execution, ExecutionError, ExecutionResultsItem
 from ..wire import answer_of, field_of, given, list_of, segment
 from .output import error_of_event
 from .remote import Remote

@@ -10,7 +10,7 @@ from ..deadline import Deadline
 from ..errors import RouseError, known_error
 from ..inputs import ObjectSignature
 from ..options import UNSET, SendOptions, RequestOptions, Unpack, Unset
-from ..types import ObjectList, ObjectUpload, SignedObject, StoredObject
+from ..answers import ObjectList, ObjectUpload, SignedObject, StoredObject
 from ..wire import Data, answer_of, arguments, bytes_of, field_of, given, segment
 from .driver import Response, StreamSource, pieces_of
 from .remote import Remote

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Literal, Optional, TypedDict
 
 from ..options import RequestOptions, Time, Unpack
-from ..types import Preview
+from ..answers import Preview
 from ..wire import answer_of, given, list_of, time_text
 from .remote import Remote
 

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Literal, Mapping, Optional
 
 from ..inputs import TakeTasks
 from ..options import RequestOptions, Unpack
-from ..types import DeletedTask, LeasedTask, Queue, Task
+from ..answers import DeletedTask, LeasedTask, Queue, Task
 from ..wire import answer_of, arguments, field_of, given, list_of, segment
 from .page import Page, page_of
 from .remote import Remote

@@ -1,5 +1,5 @@
-# Made by test/support/print-python.ts from _async/sandbox.py: change that file.
 # long file: one sandbox, with each of its methods, which are short
+# Made by test/support/print-python.ts from _async/sandbox.py: change that file.
 """One sandbox."""
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from ..inputs import CreateSnapshot, NamedSandbox, NewForks, NewSandbox, UpdateS
 from ..named_url import DEFAULT_PORT, url_of_port
 from ..options import CallOptions, RequestOptions, Unpack
 from ..results import Command, CommandEvent, ExecResult
-from ..types import Attachment, DeletedSandbox, Diff, HistoryPoint, Resume, Snapshot, Why
-from ..types import Sandbox as SandboxInfo
-from ..types import SandboxVolumesItem
+from ..answers import Attachment, DeletedSandbox, Diff, HistoryPoint, Resume, Snapshot, Why
+from ..answers import Sandbox as SandboxInfo
+from ..answers import SandboxVolumesItem
 from ..wire import Data, answer_of, arguments, list_of
 from .checkpoints import Checkpoints
 from .commands import run_command, spawn_process, stream_command

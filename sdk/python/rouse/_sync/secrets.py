@@ -7,7 +7,7 @@ from typing import List
 
 from ..inputs import PutSecret
 from ..options import RequestOptions, Unpack
-from ..types import DeletedSecret, Sandbox, Secret, StoredSecret
+from ..answers import DeletedSecret, Sandbox, Secret, StoredSecret
 from ..wire import answer_of, arguments, list_of, named
 from .remote import Remote
 from .transport import Transport

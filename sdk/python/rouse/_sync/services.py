@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import List
 
 from ..options import RequestOptions, Unpack
-from ..types import ServiceLogs, ServiceStatus
+from ..answers import ServiceLogs, ServiceStatus
 from ..wire import answer_of, list_of, segment
 from .remote import Remote
 

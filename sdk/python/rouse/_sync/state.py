@@ -11,7 +11,7 @@ from ..errors import NotFoundError, RouseError
 from ..inputs import StateBatch
 from ..options import UNSET, SendOptions, RequestOptions, Unpack, Unset
 from ..results import StateValue
-from ..types import StateBatchedDataItem, StateEntry, StateUsage, SqlResultsResultsItem
+from ..answers import StateBatchedDataItem, StateEntry, StateUsage, SqlResultsResultsItem
 from ..wire import Data, answer_of, arguments, bytes_of, field_of, json_bytes, list_of, segment
 from .driver import Response
 from .page import Page, page_of

@@ -9,7 +9,7 @@ from typing import List
 from ..errors import invalid_argument
 from ..inputs import Grant, PutStore
 from ..options import RequestOptions, Unpack
-from ..types import DeletedStore, Store
+from ..answers import DeletedStore, Store
 from ..wire import answer_of, arguments, list_of
 from .memory import Memory
 from .queues import Queues
