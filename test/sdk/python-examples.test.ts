@@ -169,7 +169,12 @@ return [seen, result]`,
   });
 });
 
-test("it is installed from its folder without a network or another package", async () => {
+test("it is installed from its folder without a network or another package", async (context) => {
+  const hasPip = await run(PYTHON, ["-c", "import ensurepip, venv"]).then(
+    () => true,
+    () => false,
+  );
+  if (!hasPip) context.skip(`${PYTHON} has no venv with a pip; on Debian: apt-get install python3-venv`);
   const folder = await mkdtemp(join(tmpdir(), "rouse-pip-"));
   try {
     await run(PYTHON, ["-m", "venv", folder]);

@@ -64,8 +64,12 @@ const differs: Readonly<Record<string, { python: string[] | "none"; why: string 
     ]),
   ),
 };
-/** What Python does not have yet: a terminal needs a client of WebSockets. */
-const later: ReadonlySet<string> = new Set(["Terminal", "Terminals", "Sandbox.terminal"]);
+/** What Python does not have yet: terminals and forwarded ports need a client of WebSockets. */
+const later: ReadonlySet<string> = new Set([
+  ...["Terminal", "Terminals", "Sandbox.terminal"],
+  ...["Forward", "Sandbox.forward"],
+  ...["FileWatch", "Files.watch", "Files.watches"],
+]);
 /** What Python has beside. */
 const more: Readonly<Record<string, string[]>> = {
   Page: ["to_list"],

@@ -130,7 +130,7 @@ PRESETS: Dict[str, Dict[str, Any]] = {
         "minMemoryMiB": 2048,
         "diskMiB": 8192,
         "proved": False,
-        "note": "Run from its image as its user: answers, tokens made anew, suspension, message by message. Not yet in a machine, asleep and killed.",
+        "note": "Runs in machines of its image, and takes tokens of its own there. Emulated, it refuses messages: it gives a run seconds to begin. Not tried on KVM.",
     },
     "hermes": {
         "id": "hermes",

@@ -170,6 +170,15 @@ class BeginObjectUpload(_BeginObjectUpload, total=False):
     contentType: str
 
 
+class _BeginUnpack(TypedDict):
+    path: str
+
+
+class BeginUnpack(_BeginUnpack, total=False):
+    gzip: bool
+    user: Literal["sandbox", "root"]
+
+
 class _BeginUpload(TypedDict):
     path: str
     size: int
@@ -411,6 +420,21 @@ class CreateVolume(TypedDict, total=False):
     name: str
     labels: Dict[str, str]
     region: str
+
+
+class _CreateWatch(TypedDict):
+    path: str
+
+
+class CreateWatch(_CreateWatch, total=False):
+    recursive: bool
+    events: List[Literal["create", "write", "remove", "rename", "chmod", "access"]]
+    include: List[str]
+    exclude: List[str]
+    batchMs: int
+    timeoutMs: int
+    maxWatches: int
+    id: str
 
 
 class DeletedCheckpoint(TypedDict):
@@ -894,6 +918,26 @@ class FileEntry(_FileEntry, total=False):
     owner: str
     group: str
     symlinkTarget: str
+
+
+class _FileEvent(TypedDict):
+    type: Literal["create", "write", "remove", "rename", "chmod", "access"]
+    path: str
+    isDir: bool
+
+
+class FileEvent(_FileEvent, total=False):
+    oldPath: str
+    count: int
+
+
+class FileWatch(TypedDict):
+    id: str
+    path: str
+    cursor: int
+    processId: str
+    state: Literal["running", "ended"]
+    startedAt: float
 
 
 class FileWritten(TypedDict):
@@ -2691,6 +2735,11 @@ class TimelineEntry(TypedDict):
     cause: Optional[Cause]
 
 
+class Unpacked(TypedDict):
+    path: str
+    size: int
+
+
 class UpdateAccount(TypedDict, total=False):
     displayName: str
     plan: Literal["unmetered", "metered", "flat", "trial"]
@@ -2932,6 +2981,65 @@ class WakeRuleMatch(TypedDict, total=False):
 
 class WakeSandbox(TypedDict, total=False):
     timeoutSeconds: int
+
+
+class WatchEvents(TypedDict):
+    events: List[FileEvent]
+    notices: List[WatchLine]
+    nextCursor: int
+    lostBytes: int
+    ended: bool
+
+
+WatchLine = Union["WatchLine1", "WatchLine2", "WatchLine3", "WatchLine4", "WatchLine5", "WatchLine6", "WatchLine7", "WatchLine8"]
+
+
+class WatchLine1(TypedDict):
+    k: Literal["events"]
+    events: List[FileEvent]
+    cursor: int
+
+
+class WatchLine2(TypedDict):
+    k: Literal["overflow"]
+    dropped: Optional[int]
+    reason: Literal["kernel", "rate"]
+    cursor: int
+
+
+class WatchLine3(TypedDict):
+    k: Literal["limit"]
+    watches: int
+    cursor: int
+
+
+class WatchLine4(TypedDict):
+    k: Literal["lost"]
+    bytes: int
+    cursor: int
+
+
+class WatchLine5(TypedDict):
+    k: Literal["continue"]
+    cursor: int
+
+
+class WatchLine6(TypedDict):
+    k: Literal["paused"]
+    cursor: int
+
+
+class WatchLine7(TypedDict):
+    k: Literal["end"]
+    reason: Literal["stopped", "timeout", "root-removed"]
+    cursor: int
+
+
+class WatchLine8(TypedDict):
+    k: Literal["failure"]
+    code: str
+    message: str
+    cursor: int
 
 
 class _Why(TypedDict):

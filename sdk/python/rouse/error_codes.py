@@ -8,6 +8,7 @@ from typing import Dict, Literal, Tuple
 ErrorCode = Literal[
     "invalid_request",
     "invalid_path",
+    "invalid_archive",
     "invalid_port",
     "invalid_image",
     "disk_too_small",
@@ -40,6 +41,7 @@ ErrorCode = Literal[
     "state_not_found",
     "object_not_found",
     "task_not_found",
+    "watch_not_found",
     "checkpoint_not_found",
     "memory_not_found",
     "store_not_found",
@@ -114,6 +116,7 @@ ErrorCode = Literal[
 ERROR_CODES: Dict[ErrorCode, Tuple[int, str]] = {
     "invalid_request": (400, "Correct every field named in details.issues and send the request again."),
     "invalid_path": (400, "Use an absolute path without NUL, or one relative to /workspace."),
+    "invalid_archive": (400, "Send a whole tar archive, plain or gzipped; what came before it stays."),
     "invalid_port": (400, "Use a port from 1 to 65535 that the guest agent does not reserve."),
     "invalid_image": (400, "Use an image that GET /v1/hosts lists."),
     "disk_too_small": (400, "Ask for at least the disk that details name: what is stored must fit."),
@@ -146,6 +149,7 @@ ERROR_CODES: Dict[ErrorCode, Tuple[int, str]] = {
     "state_not_found": (404, "There is no such key, or it has expired; list keys with GET .../state/keys."),
     "object_not_found": (404, "Check the key; list objects with GET .../objects."),
     "task_not_found": (404, "It is done, or was never put; list tasks with GET .../queues/{queue}/tasks."),
+    "watch_not_found": (404, "It ended with its machine, or long ago; list them with GET .../files/watches."),
     "checkpoint_not_found": (404, "Nothing was saved under that name or version; list checkpoints first."),
     "memory_not_found": (404, "Check the id; list entries with GET .../memory."),
     "store_not_found": (404, "Check the name; list what the organisation shares with GET /v1/stores."),
