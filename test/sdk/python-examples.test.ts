@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Rouse, VERSION } from "../../sdk/src/index.ts";
-import { PYTHON, PYTHON_FOLDER, halves, python, pythonText, stopPython } from "./python-run.ts";
+import { NO_PYTHON, PYTHON, PYTHON_FOLDER, halves, python, pythonText, stopPython } from "./python-run.ts";
 import { volumeAnswer } from "./volume-answers.ts";
 import { SANDBOX, TEST_KEY, WireServer, sandboxInfo } from "./wire-server.ts";
 
@@ -20,6 +20,9 @@ const volume = volumeAnswer({ name: "memory-u-42" });
 
 let server: WireServer;
 afterAll(stopPython);
+beforeEach((context) => {
+  if (NO_PYTHON !== null) context.skip(NO_PYTHON);
+});
 beforeEach(async () => {
   server = await WireServer.start();
   server.on(`GET ${SANDBOX}`, (_request, reply) => reply.json(sandboxInfo()));

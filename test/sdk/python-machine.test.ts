@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { OutputEvent } from "../../sdk/contract/guest.ts";
-import { halves, python, pythonText, stopPython } from "./python-run.ts";
+import { NO_PYTHON, halves, python, pythonText, stopPython } from "./python-run.ts";
 import { SANDBOX, TEST_KEY, WireServer, sandboxInfo } from "./wire-server.ts";
 import type { Recorded } from "./wire-server.ts";
 
@@ -21,6 +21,9 @@ const GET = 'sandbox = await rouse.sandboxes.get("demo~abcdefghijkl")\n';
 let server: WireServer;
 let folder: string;
 afterAll(stopPython);
+beforeEach((context) => {
+  if (NO_PYTHON !== null) context.skip(NO_PYTHON);
+});
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "rouse-python-"));
   server = await WireServer.start();

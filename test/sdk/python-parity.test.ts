@@ -1,9 +1,9 @@
 /** The Python SDK has what the TypeScript SDK has: classes, methods and arguments, by a rule of names. Both halves. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { beforeAll, expect, test } from "vitest";
+import { beforeAll, beforeEach, expect, test } from "vitest";
 import { snakeCase } from "../support/python-types.ts";
-import { halves, pythonText } from "./python-run.ts";
+import { NO_PYTHON, halves, pythonText } from "./python-run.ts";
 import { exported, functionArguments, membersOf, reachable, type Members } from "./typescript-surface.ts";
 
 /** Of every call: what Python has in another way, for all methods alike. */
@@ -90,9 +90,13 @@ interface Surface {
 }
 let surface: Surface;
 beforeAll(async () => {
+  if (NO_PYTHON !== null) return;
   const program = await readFile(join(import.meta.dirname, "python-surface.py"), "utf8");
   surface = JSON.parse(await pythonText(program, [])) as Surface;
 }, 120_000);
+beforeEach((context) => {
+  if (NO_PYTHON !== null) context.skip(NO_PYTHON);
+});
 
 const named = (given: readonly string[]) =>
   [...new Set(given.filter((name) => !NOWHERE.has(name)).map(snakeCase))].toSorted();

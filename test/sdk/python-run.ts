@@ -2,7 +2,7 @@
  * Programs of the Python SDK, each run twice: as it is written, with asyncio, and without `await` by the synchronous
  * half, made by the same rules that make that half.
  */
-import { spawn, type ChildProcess } from "node:child_process";
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -12,6 +12,10 @@ import { TEST_KEY } from "./wire-server.ts";
 
 export const PYTHON =
   process.env["ROUSE_TEST_PYTHON"] ?? (existsSync("/usr/bin/python3") ? "/usr/bin/python3" : "python3");
+const RECENT = "import sys; sys.exit(sys.version_info < (3, 10))";
+/** Why no Python of the SDK runs here, if so. */
+export const NO_PYTHON =
+  spawnSync(PYTHON, ["-c", RECENT]).status === 0 ? null : `${PYTHON} is not there, or is before Python 3.10`;
 export const PYTHON_FOLDER = fileURLToPath(new URL("../../sdk/python/", import.meta.url));
 
 export const halves = ["async", "sync"] as const;
@@ -42,6 +46,8 @@ def plain(value):
 `;
 
 export interface ProgramOptions {
+  /** Of the API; {@link TEST_KEY} unless given. */
+  key?: string;
   /** Keyword arguments of the client, as Python. */
   client?: string;
   env?: Record<string, string>;
@@ -76,6 +82,7 @@ const workers = new Map<Half, Worker>();
 
 /** Run the body of `main`, which has `rouse`, against a server; answers what it returns, as JSON. */
 export async function python(half: Half, url: string, body: string, options: ProgramOptions = {}): Promise<unknown> {
+  const words = [url, options.key ?? TEST_KEY];
   const indented = body.replace(/^/gm, "    ");
   const program = `${HEAD.replace("**OPTIONS", options.client ?? "")}${indented}\n${TAIL}`;
   const text =
@@ -84,11 +91,11 @@ export async function python(half: Half, url: string, body: string, options: Pro
       : `${synchronous(program, "test")}\nrun = main\n`;
   if (options.env) {
     const print = "print(json.dumps(run(*sys.argv[1:]), default=plain))\n";
-    return JSON.parse(await pythonText(text + print, [url, TEST_KEY], options)) as unknown;
+    return JSON.parse(await pythonText(text + print, words, options)) as unknown;
   }
   const worker = workers.get(half) ?? startWorker();
   workers.set(half, worker);
-  worker.child.stdin?.write(`${JSON.stringify({ text, words: [url, TEST_KEY] })}\n`);
+  worker.child.stdin?.write(`${JSON.stringify({ text, words })}\n`);
   const { value, done } = await worker.lines.next();
   if (done === true) throw new Error("python ended");
   const answer = JSON.parse(value) as { result?: unknown; fault?: string; err: string };

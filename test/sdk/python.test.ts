@@ -3,7 +3,7 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "vitest";
-import { halves, python, pythonText, stopPython } from "./python-run.ts";
+import { NO_PYTHON, halves, python, pythonText, stopPython } from "./python-run.ts";
 import { SANDBOX, TEST_KEY, WireServer, sandboxInfo } from "./wire-server.ts";
 
 const GET = 'sandbox = await rouse.sandboxes.get("demo~abcdefghijkl")\n';
@@ -11,6 +11,9 @@ const GET = 'sandbox = await rouse.sandboxes.get("demo~abcdefghijkl")\n';
 let server: WireServer;
 let folder: string;
 afterAll(stopPython);
+beforeEach((context) => {
+  if (NO_PYTHON !== null) context.skip(NO_PYTHON);
+});
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "rouse-python-"));
   server = await WireServer.start();

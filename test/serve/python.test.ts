@@ -1,0 +1,86 @@
+/** Both halves of the Python SDK at a real edge, with a real guest agent; only the machine around it is none. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { startAgent, type Agent } from "../guest/agent.ts";
+import { NO_PYTHON, PYTHON, halves, python, stopPython } from "../sdk/python-run.ts";
+import { freshName, TestEdge } from "./test-edge.ts";
+
+let agent: Agent;
+let edge: TestEdge;
+beforeAll(async () => {
+  agent = await startAgent("--python", PYTHON);
+  edge = await TestEdge.begin("miniflare", {}, agent.port);
+}, 300_000);
+afterAll(async () => {
+  stopPython();
+  await edge?.end();
+  await agent?.stop();
+});
+beforeEach((context) => {
+  if (NO_PYTHON !== null) context.skip(NO_PYTHON);
+});
+
+describe.each(halves)("%s", (half) => {
+  const run = (body: string) => {
+    const url = `http://127.0.0.1:${edge.port}`;
+    return python(half, url, body, { key: edge.apiKey });
+  };
+
+  test("a sandbox from its creation to its end", async () => {
+    const name = freshName();
+    const found = await run(`
+sandbox = await rouse.sandboxes.create(name="${name}", idle_pause_seconds=0, labels={"kind": "test"})
+again = await rouse.sandboxes.get_or_create("${name}")
+events = [event async for event in sandbox.exec_stream("echo one; sleep 0.2; echo two >&2; exit 3", env={"A": "b"})]
+folder = (await sandbox.exec("mktemp -d")).stdout.strip()
+large = bytes(range(256)) * 10_000
+await sandbox.files.write(folder + "/small", "ü")
+await sandbox.files.write(folder + "/large", large)
+files = sorted([entry["name"] for entry in await sandbox.files.list(folder)])
+same = [await sandbox.files.read_text(folder + "/small"), await sandbox.files.read(folder + "/large") == large]
+await sandbox.exec(["rm", "-r", folder], check=True)
+await sandbox.data.set("plan", {"step": 7})
+version = (await sandbox.data.read("plan")).version
+swapped = [await sandbox.data.cas("plan", version, {"step": 8}) is None, await sandbox.data.cas("plan", version, 0)]
+async def advance(tx):
+    tx.set("plan", {"step": (await tx.get("plan"))["step"] + 1})
+await sandbox.data.transaction(advance)
+await sandbox.data.sql("CREATE TABLE t (a TEXT)")
+await sandbox.data.sql("INSERT INTO t VALUES (?)", ["x"])
+rows = await sandbox.data.sql("SELECT a FROM t")
+kept = await sandbox.memory.add({"text": "prefers weekly summaries"})
+hits = (await sandbox.memory.search("weekly"))["data"]
+await sandbox.pause()
+states = [sandbox.state]
+await sandbox.wake()
+states.append(sandbox.state)
+plan = await sandbox.data.get("plan")
+wrong = await failure(lambda: sandbox.files.read("/no/such/file"))
+await sandbox.delete()
+gone = await failure(lambda: rouse.sandboxes.get("${name}"))
+return {
+    "reused": [again.id == sandbox.id, again.info.get("reused")],
+    "events": [[event["type"], event.get("data"), event.get("exitCode")] for event in events],
+    "files": files, "same": same, "swapped": swapped, "plan": plan, "rows": rows,
+    "remembered": [hit["id"] for hit in hits] == [kept["id"]],
+    "states": states, "wrong": wrong["code"], "gone": [gone["code"], gone["class"]],
+}`);
+    expect(found).toEqual({
+      reused: [true, true],
+      events: [
+        ["start", null, null],
+        ["stdout", "one\n", null],
+        ["stderr", "two\n", null],
+        ["exit", null, 3],
+      ],
+      files: ["large", "small"],
+      same: ["ü", true],
+      swapped: [false, null],
+      plan: { step: 9 },
+      rows: [{ a: "x" }],
+      remembered: true,
+      states: ["paused", "running"],
+      wrong: "file_not_found",
+      gone: ["sandbox_gone", "RouseError"],
+    });
+  });
+});
