@@ -68,7 +68,6 @@ const differs: Readonly<Record<string, { python: string[] | "none"; why: string 
 const later: ReadonlySet<string> = new Set([
   ...["Terminal", "Terminals", "Sandbox.terminal"],
   ...["Forward", "Sandbox.forward"],
-  ...["FileWatch", "Files.watch", "Files.watches"],
 ]);
 /** What Python has beside. */
 const more: Readonly<Record<string, string[]>> = {

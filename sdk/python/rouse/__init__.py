@@ -17,6 +17,7 @@ from ._async.page import AsyncPage
 from ._async.process import AsyncProcess
 from ._async.sandbox import AsyncSandbox
 from ._async.state import AsyncStateTransaction
+from ._async.watch import AsyncFileWatch
 from ._sync.agents import NewAgent
 from ._sync.client import Rouse
 from ._sync.fetch import FetchResponse
@@ -25,6 +26,7 @@ from ._sync.page import Page
 from ._sync.process import Process
 from ._sync.sandbox import Sandbox
 from ._sync.state import StateTransaction
+from ._sync.watch import FileWatch
 from .checkpoint import (
     Checkpoint,
     CheckpointDamaged,
@@ -74,6 +76,7 @@ __version__ = VERSION
 __all__ = [
     "AgentHook",
     "AsyncFetchResponse",
+    "AsyncFileWatch",
     "AsyncNewAgent",
     "AsyncPage",
     "AsyncProcess",
@@ -94,6 +97,7 @@ __all__ = [
     "ErrorCode",
     "ExecResult",
     "FetchResponse",
+    "FileWatch",
     "InvalidRequestError",
     "LoginResult",
     "MirrorFailed",

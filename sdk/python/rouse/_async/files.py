@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, AsyncGenerator, Callable, Dict, List, Optional, Union, cast
+from typing import Any, AsyncGenerator, Callable, Dict, List, Optional, Sequence, Union, cast
 
 from ..options import RequestOptions, Unpack
 from ..results import CopyReport
@@ -15,6 +15,7 @@ from .driver import AsyncStreamSource, blocking, pieces_of
 from .local_files import download_path, upload_path
 from .remote import AsyncRemote
 from .upload import write_file
+from .watch import AsyncFileWatch, WatchEventName, list_watches, watch_files
 
 #: Where paths that are not absolute begin.
 WORKSPACE = "/workspace"
@@ -114,6 +115,49 @@ class AsyncFiles:
     ) -> List[FileEntry]:
         """Everything below ``path`` whose path matches, such as ``*.py``."""
         return await self.list(path, depth=depth, glob=pattern, hidden=hidden, limit=limit, **request)
+
+    async def watch(
+        self,
+        path: str,
+        *,
+        recursive: Optional[bool] = None,
+        events: Optional[Sequence[WatchEventName]] = None,
+        include: Optional[Sequence[str]] = None,
+        exclude: Optional[Sequence[str]] = None,
+        batch_ms: Optional[int] = None,
+        timeout_ms: Optional[int] = None,
+        max_watches: Optional[int] = None,
+        id: Optional[str] = None,
+        request: Optional[RequestOptions] = None,
+    ) -> AsyncFileWatch:
+        """Watch a file, or a folder, with ``recursive`` all below it. At most 8 at once.
+
+        ``events``: all but ``access`` unless given. ``include``, ``exclude``: patterns of paths below the folder; one
+        without a slash is of names. ``batch_ms``: how long events are collected; 100 unless given. ``timeout_ms``: an hour
+        unless given, 0 until it is stopped. ``id``: of the caller's choice; one that is there with the same settings is the
+        answer then. ``request`` is how the call is made, as against what is watched. Raises NotFoundError
+        ``file_not_found`` and ConflictError ``quota_exceeded``.
+
+            watch = sandbox.files.watch("src", recursive=True)
+            for event in watch.events():
+                print(event)
+        """
+        body = given(
+            path=path,
+            recursive=recursive,
+            events=events,
+            include=include,
+            exclude=exclude,
+            batch_ms=batch_ms,
+            timeout_ms=timeout_ms,
+            max_watches=max_watches,
+            id=id,
+        )
+        return await watch_files(self._remote, body, request or {})
+
+    async def watches(self, **request: Unpack[RequestOptions]) -> List[AsyncFileWatch]:
+        """The watches that go on, and the last that ended."""
+        return await list_watches(self._remote, request)
 
     async def stat(self, path: str, **request: Unpack[RequestOptions]) -> FileStat:
         """Facts of a path; ``exists`` is False, and there is nothing else, when there is nothing."""

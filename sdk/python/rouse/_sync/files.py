@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Generator, List, Optional, Union, cast
+from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Union, cast
 
 from ..options import RequestOptions, Unpack
 from ..results import CopyReport
@@ -16,6 +16,7 @@ from .driver import StreamSource, blocking, pieces_of
 from .local_files import download_path, upload_path
 from .remote import Remote
 from .upload import write_file
+from .watch import FileWatch, WatchEventName, list_watches, watch_files
 
 #: Where paths that are not absolute begin.
 WORKSPACE = "/workspace"
@@ -115,6 +116,49 @@ class Files:
     ) -> List[FileEntry]:
         """Everything below ``path`` whose path matches, such as ``*.py``."""
         return self.list(path, depth=depth, glob=pattern, hidden=hidden, limit=limit, **request)
+
+    def watch(
+        self,
+        path: str,
+        *,
+        recursive: Optional[bool] = None,
+        events: Optional[Sequence[WatchEventName]] = None,
+        include: Optional[Sequence[str]] = None,
+        exclude: Optional[Sequence[str]] = None,
+        batch_ms: Optional[int] = None,
+        timeout_ms: Optional[int] = None,
+        max_watches: Optional[int] = None,
+        id: Optional[str] = None,
+        request: Optional[RequestOptions] = None,
+    ) -> FileWatch:
+        """Watch a file, or a folder, with ``recursive`` all below it. At most 8 at once.
+
+        ``events``: all but ``access`` unless given. ``include``, ``exclude``: patterns of paths below the folder; one
+        without a slash is of names. ``batch_ms``: how long events are collected; 100 unless given. ``timeout_ms``: an hour
+        unless given, 0 until it is stopped. ``id``: of the caller's choice; one that is there with the same settings is the
+        answer then. ``request`` is how the call is made, as against what is watched. Raises NotFoundError
+        ``file_not_found`` and ConflictError ``quota_exceeded``.
+
+            watch = sandbox.files.watch("src", recursive=True)
+            for event in watch.events():
+                print(event)
+        """
+        body = given(
+            path=path,
+            recursive=recursive,
+            events=events,
+            include=include,
+            exclude=exclude,
+            batch_ms=batch_ms,
+            timeout_ms=timeout_ms,
+            max_watches=max_watches,
+            id=id,
+        )
+        return watch_files(self._remote, body, request or {})
+
+    def watches(self, **request: Unpack[RequestOptions]) -> List[FileWatch]:
+        """The watches that go on, and the last that ended."""
+        return list_watches(self._remote, request)
 
     def stat(self, path: str, **request: Unpack[RequestOptions]) -> FileStat:
         """Facts of a path; ``exists`` is False, and there is nothing else, when there is nothing."""

@@ -1,0 +1,152 @@
+# Made by test/support/print-python.ts from _async/watch.py: change that file.
+"""What happens to files of a sandbox, told as it happens."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import Any, Dict, Generator, List, Literal, Optional, Sequence, TypedDict, Union
+
+from ..answers import FileEvent
+from ..answers import FileWatch as FileWatchInfo
+from ..errors import RouseError
+from ..options import RequestOptions, Unpack
+from ..wire import answer_of, list_of, segment
+from .driver import sleep
+from .output import is_transient
+from .remote import Remote
+
+#: Time limit of one connection, milliseconds; the server ends its slices well before.
+SLICE_MS = 150_000
+#: How long failures in a row are borne, seconds.
+FAILING_SECONDS = 300
+#: How often a sandbox that sleeps is looked at, seconds: at first, and later. Looking does not wake it.
+LOOK_SECONDS = 2.0
+LOOK_MOST_SECONDS = 30.0
+
+WatchEventName = Literal["create", "write", "remove", "rename", "chmod", "access"]
+
+
+class WatchOverflow(TypedDict):
+    """Events that nobody has, as there were too many; ``dropped`` is None where their number is not known."""
+
+    type: Literal["overflow"]
+    dropped: Optional[int]
+    reason: Literal["kernel", "rate"]
+
+
+class WatchLost(TypedDict):
+    """What was read too late: the newest MiB is kept."""
+
+    type: Literal["lost"]
+    bytes: int
+
+
+class WatchLimit(TypedDict):
+    """No more than so many folders are watched."""
+
+    type: Literal["limit"]
+    watches: int
+
+
+WatchEvent = Union[FileEvent, WatchOverflow, WatchLost, WatchLimit]
+
+
+class FileWatch:
+    """A watch of a file or folder. It goes on when this program ends, and over pause and wake.
+
+        watch = sandbox.files.watch("src", recursive=True, exclude=["node_modules"])
+        for event in watch.events():
+            print(event["type"], event)
+    """
+
+    def __init__(self, remote: Remote, info: FileWatchInfo) -> None:
+        self._remote = remote
+        self.info = info
+        #: Where reading goes on; one of another program's may be set.
+        self.cursor: int = info["cursor"]
+
+    @property
+    def id(self) -> str:
+        return self.info["id"]
+
+    def events(self) -> Generator[WatchEvent, None, None]:
+        """What happens, until the watch ends; over connections that break, and over sleep, without loss or repetition.
+
+        Reading neither wakes the sandbox nor keeps it awake.
+        """
+        failures = looks = 0
+        failing_since = 0.0
+        while True:
+            outcome = "cut"
+            failure: Optional[RouseError] = None
+            try:
+                with closing(self._lines()) as lines:
+                    for line in lines:
+                        kind = line["k"]
+                        failures = 0
+                        if kind == "end":
+                            return
+                        if kind == "failure":
+                            raise RouseError(line["code"], line["message"])
+                        if kind in ("continue", "paused"):
+                            outcome = kind
+                            continue
+                        looks = 0
+                        # Of a line that its reader left half read, the rest is not told again.
+                        self.cursor = line["cursor"]
+                        for event in events_of(line):
+                            yield event
+            except RouseError as error:
+                if not is_transient(error):
+                    raise
+                failure = error
+            if outcome == "continue":
+                continue
+            if outcome == "paused":
+                sleep(min(LOOK_MOST_SECONDS, LOOK_SECONDS * 1.5 ** min(looks, 9)))
+                looks += 1
+            else:
+                if failures == 0:
+                    failing_since = time.monotonic()
+                if failure is not None and time.monotonic() - failing_since > FAILING_SECONDS:
+                    raise failure
+                sleep(min(5.0, 0.1 * 2 ** min(failures, 9)))
+                failures += 1
+
+    def stop(self, **request: Unpack[RequestOptions]) -> None:
+        """End it."""
+        self._remote.delete(f"/files/watches/{segment(self.id)}", **request)
+
+    def _lines(self) -> Generator[Dict[str, Any], None, None]:
+        path = self._remote.path(f"/files/watches/{segment(self.id)}/events")
+        query = {"cursor": self.cursor, "follow": True}
+        events = self._remote.transport.events("GET", path, query=query, timeout_ms=SLICE_MS, max_retries=0)
+        with closing(events):
+            for line in events:
+                # A newer server may say more than this client knows.
+                if isinstance(line, dict) and line.get("k") in LINES:
+                    yield line
+
+
+LINES = frozenset({"events", "overflow", "limit", "lost", "continue", "paused", "end", "failure"})
+
+
+def events_of(line: Dict[str, Any]) -> Sequence[WatchEvent]:
+    """What a line of a watch tells its reader."""
+    if line["k"] == "events":
+        return line["events"]
+    if line["k"] == "overflow":
+        return [{"type": "overflow", "dropped": line["dropped"], "reason": line["reason"]}]
+    if line["k"] == "lost":
+        return [{"type": "lost", "bytes": line["bytes"]}]
+    return [{"type": "limit", "watches": line["watches"]}]
+
+
+def watch_files(remote: Remote, body: Dict[str, Any], request: RequestOptions) -> FileWatch:
+    return FileWatch(remote, answer_of(FileWatchInfo, remote.post("/files/watches", body, **request)))
+
+
+def list_watches(remote: Remote, request: RequestOptions) -> List[FileWatch]:
+    answer = remote.get("/files/watches", **request)
+    return [FileWatch(remote, info) for info in list_of(FileWatchInfo, answer)]
