@@ -52,8 +52,8 @@ describe("folder boundaries", () => {
     ],
     [
       "backend-pool/guest/a.ts",
-      `import { WebSocket } from "ws";`,
-      "1: backend-pool/guest may not import the package ws",
+      `import { request } from "undici";`,
+      "1: backend-pool/guest may not import the package undici",
     ],
     [
       "backend-pool/guest/a.ts",
