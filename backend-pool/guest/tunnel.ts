@@ -22,7 +22,7 @@ const WAIT_MS = 10_000;
 /** Who waits at the same time. */
 const WAITING_MOST = 1024;
 /** A new host's certificates are taken up first, but nobody waits for them without end. */
-const TRUST_WAIT_MS = 5000;
+const TRUST_WAIT_MS = 20_000;
 const WINDOW_BYTES = 262_144;
 const SESSION_WINDOW_BYTES = 4 * 1_048_576;
 const REFUSAL_BYTES = 16_384;
