@@ -24,6 +24,10 @@ export interface Command {
   readonly words: readonly [number, number];
   /** Whether it takes words after `--`. */
   readonly takesRest?: true;
+  /** The verbs that it has of its own. */
+  readonly parts?: readonly Pick<Command, "name" | "options">[];
+  /** Looks at the words of those, without doing anything. @throws UsageError when they are not right */
+  check?(args: Args): void;
   /** Answers the exit code. */
   run(context: Context): Promise<number>;
 }

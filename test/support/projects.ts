@@ -5,6 +5,7 @@ export const testProjects: readonly {
   readonly alone: boolean;
 }[] = [
   { name: "support", alone: false },
+  { name: "docs", alone: false },
   { name: "unit", alone: false },
   { name: "sdk", alone: false },
   { name: "guest", alone: false },
