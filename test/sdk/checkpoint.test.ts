@@ -182,7 +182,8 @@ it("a job of ten steps that is killed at any instant loses one step at most", as
     if (code === 0) break;
     kills += 1;
   }
-  expect(sums).toEqual([55]);
+  // One that is killed too late has said it already; the next says it again.
+  expect([...new Set(sums)]).toEqual([55]);
   expect(kills).toBeGreaterThan(0);
   expect([...new Set(begun)]).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
   // Each start goes on at the step after the last that was saved.
