@@ -84,9 +84,9 @@ export class FileWatch {
         }
       } catch (error) {
         if (!isTransient(error)) throw error;
-        if (failures === 0) failingSince = performance.now();
-        if (performance.now() - failingSince > FAILING_MS) throw error;
+        if (failures > 0 && performance.now() - failingSince > FAILING_MS) throw error;
       }
+      if (failures === 0) failingSince = performance.now();
       if (outcome === "again") continue;
       if (outcome === "asleep") await sleep(Math.min(LOOK_MOST_MS, LOOK_MS * 1.5 ** looks++), signal);
       else await sleep(Math.min(5000, 100 * 2 ** failures++), signal);
