@@ -2,7 +2,6 @@
 import { Hono } from "hono";
 import { RouseFailure } from "../sdk/contract/error-codes.ts";
 import { matcher, type Match } from "./api/operation.ts";
-import { openApi } from "./api/openapi.ts";
 import { operations } from "./api/operations.ts";
 import { asRuntime } from "./compat/call.ts";
 import { isRuntimeClient, meantBy, whyMissing } from "./compat/paths.ts";
@@ -31,6 +30,7 @@ import { networkRoute } from "./routes/network.ts";
 import { signedObject } from "./routes/objects.ts";
 import { operatorRoute } from "./routes/operator.ts";
 import { previewRoute } from "./routes/previews.ts";
+import { openApiAnswer, referenceAnswer } from "./routes/reference.ts";
 import { sandboxRoute } from "./routes/sandboxes.ts";
 import { scheduleRoute } from "./routes/schedules.ts";
 import { sandboxSecretRoute, secretRoute } from "./routes/secrets.ts";
@@ -45,15 +45,12 @@ interface AppEnv {
 
 const match = matcher(operations);
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-let document: string | undefined;
 
 export const app = new Hono<AppEnv>();
 
 app.get("/healthz", (c) => c.json({ ok: true }));
-app.get("/v1/openapi.json", (c) => {
-  document ??= JSON.stringify(openApi(operations));
-  return c.body(document, 200, { "content-type": "application/json; charset=utf-8" });
-});
+app.get("/v1/openapi.json", () => openApiAnswer());
+app.get("/docs/api", () => referenceAnswer());
 app.route("/internal", internal);
 app.route("/", login);
 app.all("/signed/objects/:token", (c) => signedObject(c.env, c.req.raw, c.env.note));

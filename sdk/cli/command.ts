@@ -24,8 +24,10 @@ export interface Command {
   readonly words: readonly [number, number];
   /** Whether it takes words after `--`. */
   readonly takesRest?: true;
-  /** The verbs that it has of its own. */
-  readonly parts?: readonly Pick<Command, "name" | "options">[];
+  /** The verbs that it has of its own, such as those of `rouse keys`. */
+  readonly parts?: readonly Omit<Command, "details" | "parts" | "check">[];
+  /** Without one of them its first word is a sandbox. */
+  readonly unnamed?: true;
   /** Looks at the words of those, without doing anything. @throws UsageError when they are not right */
   check?(args: Args): void;
   /** Answers the exit code. */

@@ -3,6 +3,7 @@ import { commonOptions, nearest, UsageError } from "./args.ts";
 import type { Args, OptionSpecs } from "./args.ts";
 import type { Command } from "./command.ts";
 import { table } from "./output.ts";
+import { unstyled } from "./style.ts";
 
 export type Part = Omit<Command, "details" | "parts" | "check">;
 
@@ -23,6 +24,7 @@ export function group({ name, summary, details, parts, fallback, unnamed }: Grou
   const [, ...lines] = table(
     ["", ""],
     parts.map((part) => [`${name} ${part.name} ${part.usage}`.trim(), part.summary]),
+    unstyled,
   ).split("\n");
   return {
     name,
@@ -34,6 +36,7 @@ export function group({ name, summary, details, parts, fallback, unnamed }: Grou
     ...(parts.some(({ takesRest }) => takesRest) ? { takesRest: true } : {}),
     parts,
     check: (args) => void partOf(args),
+    ...(unnamed === undefined ? {} : { unnamed: true }),
     async run(context) {
       const { part, args } = partOf(context.args);
       return await part.run({ ...context, args });

@@ -2,7 +2,9 @@
 import { commonOptions } from "./args.ts";
 import type { OptionSpecs } from "./args.ts";
 import type { Command } from "./command.ts";
+import { examples } from "./examples.ts";
 import { table } from "./output.ts";
+import { unstyled } from "./style.ts";
 
 export function overview(commands: readonly Command[]): string {
   const verbs = indented(commands.map(({ name, usage, summary }) => [`rouse ${name} ${usage}`.trim(), summary]));
@@ -14,7 +16,7 @@ export function overview(commands: readonly Command[]): string {
     verbs,
     "",
     "Every verb takes --json and --help. <name> is a sandbox's name or id.",
-    "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 unauthorized.",
+    "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 unauthorized; of exec and run-code those of what ran.",
     "",
     "Environment: ROUSE_API_KEY, ROUSE_API_URL (default: of the last login, else http://localhost:8787). Without a key in",
     "the environment the one of `rouse login` counts; on the machine that runs Rouse one is found without asking.",
@@ -31,6 +33,9 @@ export function helpOf(command: Command): string {
     "",
     "Options:",
     optionLines({ ...command.options, ...commonOptions }),
+    "",
+    "Examples:",
+    ...(examples[command.name] ?? []).map((example) => `  ${example}`),
   ].join("\n");
 }
 
@@ -44,6 +49,6 @@ function optionLines(options: OptionSpecs): string {
 }
 
 function indented(rows: readonly (readonly [string, string])[]): string {
-  const [, ...lines] = table(["", ""], rows).split("\n");
+  const [, ...lines] = table(["", ""], rows, unstyled).split("\n");
   return lines.map((line) => `  ${line}`).join("\n");
 }

@@ -2,6 +2,8 @@
 import { once } from "node:events";
 import { AuthenticationError, RouseError } from "../src/index.ts";
 import { UsageError } from "./args.ts";
+import { lookOf, painted, paintOfState, unstyled, type Look, type Paint } from "./style.ts";
+import { fitted, plain, shared, widthOf } from "./text-width.ts";
 
 export const exitCodes = {
   ok: 0,
@@ -18,10 +20,16 @@ export class Output {
   readonly json: boolean;
   readonly #progress: boolean;
   #progressShown = false;
+  #ticks: NodeJS.Timeout | undefined;
 
   constructor(json: boolean) {
     this.json = json;
     this.#progress = process.stderr.isTTY === true && !json;
+  }
+
+  /** How results are shown to people. */
+  get look(): Look {
+    return this.json ? unstyled : lookOf(process.stdout, process.env);
   }
 
   /** Print a result: `text` for people, `data` with `--json`. */
@@ -36,14 +44,27 @@ export class Output {
     if (!target.write(bytes)) await once(target, "drain");
   }
 
-  /** Say what is being waited for, on one line that the next replaces; only to people. */
+  /**
+   * Say what is being waited for, on one line that the next replaces; only to people. A text that ends in three dots has
+   * the seconds after it.
+   */
   progress(text: string): void {
     if (!this.#progress) return;
-    process.stderr.write(`\r\u001b[K${text}`);
+    clearInterval(this.#ticks);
+    this.#show(text);
+    if (!text.endsWith("...")) return;
+    const startedAt = Date.now();
+    this.#ticks = setInterval(() => this.#show(`${text} ${Math.round((Date.now() - startedAt) / 1000)} s`), 1000);
+    this.#ticks.unref();
+  }
+
+  #show(text: string): void {
+    process.stderr.write(`\r\u001b[K${fitted(plain(text), (process.stderr.columns || 80) - 1)}`);
     this.#progressShown = true;
   }
 
   clearProgress(): void {
+    clearInterval(this.#ticks);
     if (this.#progressShown) process.stderr.write("\r\u001b[K");
     this.#progressShown = false;
   }
@@ -70,25 +91,46 @@ export class Output {
         .filter((issue) => !message.includes(issue))
         .map((issue) => `  ${issue}\n`)
         .join("");
-      process.stderr.write(`rouse: ${message}\n${issues}${hint === undefined ? "" : `${hint}\n`}`);
+      const who = painted("rouse:", "red", lookOf(process.stderr, process.env));
+      process.stderr.write(`${who} ${message}\n${issues}${hint === undefined ? "" : `${hint}\n`}`);
     }
     return exitCodeOf(error);
   }
 }
 
-/** Rows under a heading, in columns. */
-export function table(heading: readonly string[], rows: readonly (readonly string[])[]): string {
-  const widths = heading.map((title, column) =>
-    Math.max(...[title, ...rows.map((row) => row[column] ?? "")].map(widthOf)),
+/** Narrowest that a column of a table gets, columns of the terminal. */
+const LEAST = 8;
+
+/**
+ * Rows under a heading, in columns that together fit the terminal: what is too long ends in an ellipsis. Columns that are
+ * called STATE or STATUS have colours.
+ * @param look the terminal's that results go to; give `unstyled` for texts that wrap
+ */
+export function table(
+  heading: readonly string[],
+  rows: readonly (readonly string[])[],
+  look: Look = lookOf(process.stdout, process.env),
+): string {
+  const cells = rows.map((row) => heading.map((_, column) => plain(row[column] ?? "")));
+  const natural = heading.map((title, column) =>
+    Math.max(widthOf(title), ...cells.map((row) => widthOf(row[column] ?? ""))),
   );
-  return [heading, ...rows]
-    .map((row) =>
-      row
-        .map((cell, column) => cell + " ".repeat(Math.max(0, (widths[column] ?? 0) - widthOf(cell))))
-        .join("  ")
-        .trimEnd(),
-    )
-    .join("\n");
+  const widths = shared(natural, look.width - 2 * (heading.length - 1), LEAST);
+  const line = (row: readonly string[], paint: (cell: string, column: number) => Paint | null) =>
+    row
+      .map((cell, column) => {
+        const width = widths[column] ?? 0;
+        const text = fitted(cell, width);
+        const filled = column === row.length - 1 ? "" : " ".repeat(Math.max(0, width - widthOf(text)));
+        return painted(text, paint(cell, column), look) + filled;
+      })
+      .join("  ")
+      .trimEnd();
+  const isState = heading.map((title) => title === "STATE" || title === "STATUS");
+  return [
+    line(heading, () => "bold"),
+    ...cells.map((row) => line(row, (cell, column) => (isState[column] ? paintOfState(cell) : null))),
+  ].join("\n");
 }
 
 /** Everything about one thing, a row for each field. */
@@ -152,8 +194,4 @@ function issuesOf(details: unknown): string[] {
     const { path, message } = issue as { path?: unknown; message?: unknown };
     return `${String(path ?? "")}: ${String(message ?? "")}`;
   });
-}
-
-function widthOf(text: string): number {
-  return [...text].length;
 }

@@ -41,6 +41,9 @@ export const Text = z
   .refine((text) => !/[\u0000-\u001f\u007f]/.test(text), "no control characters");
 
 export const memberRoles = ["owner", "admin", "developer", "billing"] as const;
+/** Of the API. Before 1.0 the second number grows when clients have to change. */
+export const API_VERSION = "0.2.0";
+
 /** `owner` and `admin` look after keys and members, `developer` uses sandboxes, `billing` reads usage. */
 export const MemberRole = z.enum(memberRoles);
 export type MemberRole = z.infer<typeof MemberRole>;

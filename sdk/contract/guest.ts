@@ -52,6 +52,8 @@ export const ExecResult = z
     stderrTruncated: z.boolean(),
     durationMs: z.number(),
     processId: z.string(),
+    /** An Idempotency-Key was seen before. */
+    replayed: z.boolean().optional(),
   })
   .meta({ id: "ExecResult" });
 export type ExecResult = z.infer<typeof ExecResult>;
@@ -94,6 +96,8 @@ export const Process = z
     /** Bytes written so far, stdout and stderr together, and the first of them still kept. */
     outputBytes: z.int(),
     firstOffset: z.int(),
+    /** An Idempotency-Key was seen before. */
+    replayed: z.boolean().optional(),
   })
   .meta({ id: "Process" });
 export type Process = z.infer<typeof Process>;

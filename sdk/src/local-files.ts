@@ -20,7 +20,10 @@ const DEPTH_MAX = 64;
 /** What a copy has done. */
 export interface CopyReport {
   files: number;
+  /** Of files under way those that have left or arrived too. */
   bytes: number;
+  /** Of all files that are copied, as they were when it began. */
+  totalBytes: number;
   /** Paths that are neither files nor folders and were left out. */
   skipped: string[];
 }
@@ -50,14 +53,16 @@ export async function uploadPath(
 ): Promise<CopyReport> {
   const { fs, path } = await modules();
   const { onProgress, ...request } = options;
-  const report: CopyReport = { files: 0, bytes: 0, skipped: [] };
+  const report: CopyReport = { files: 0, bytes: 0, totalBytes: 0, skipped: [] };
   const one = async (from: string, to: string, how: RequestOptions): Promise<void> => {
-    const bytes = await uploadFile(remote, from, to, how);
-    report.bytes += bytes;
+    const moved = movedIn(report, onProgress);
+    moved(await uploadFile(remote, from, to, how, moved));
     report.files += 1;
     onProgress?.(report);
   };
-  if (!(await fs.stat(local)).isDirectory()) {
+  const facts = await fs.stat(local);
+  if (!facts.isDirectory()) {
+    report.totalBytes = facts.size;
     await one(local, target, request);
     return report;
   }
@@ -70,8 +75,10 @@ export async function uploadPath(
       const from = path.join(folder, entry.name);
       const below = `${to.replace(/\/$/, "")}/${entry.name}`;
       if (entry.isDirectory()) await walk(from, below);
-      else if (entry.isFile()) found.push({ from, to: below });
-      else report.skipped.push(from);
+      else if (entry.isFile()) {
+        report.totalBytes += (await fs.stat(from)).size;
+        found.push({ from, to: below });
+      } else report.skipped.push(from);
     }
   };
   await walk(local, target);
@@ -79,7 +86,25 @@ export async function uploadPath(
   return report;
 }
 
-async function uploadFile(remote: Remote, local: string, target: string, request: RequestOptions): Promise<number> {
+/** Takes how far one file is; what is sent or read anew counts once. */
+function movedIn(report: CopyReport, onProgress: CopyOptions["onProgress"]): (bytes: number) => void {
+  let counted = 0;
+  return (bytes) => {
+    if (bytes <= counted) return;
+    report.bytes += bytes - counted;
+    counted = bytes;
+    onProgress?.(report);
+  };
+}
+
+/** @param moved told of what of it has been sent */
+async function uploadFile(
+  remote: Remote,
+  local: string,
+  target: string,
+  request: RequestOptions,
+  moved: (bytes: number) => void,
+): Promise<number> {
   const { fs, crypto } = await modules();
   const handle = await fs.open(local, "r");
   try {
@@ -98,7 +123,12 @@ async function uploadFile(remote: Remote, local: string, target: string, request
       }
       return hash.digest("hex");
     };
-    const source = { size: facts.size, sha256, read: (at: number, length: number) => readExactly(handle, at, length) };
+    const read = (at: number, length: number) => {
+      // A part is read once those before it have arrived.
+      moved(at);
+      return readExactly(handle, at, length);
+    };
+    const source = { size: facts.size, sha256, read };
     await writeFile(remote, target, source, mode, request);
     return facts.size;
   } finally {
@@ -114,18 +144,19 @@ export async function downloadPath(
 ): Promise<CopyReport> {
   const { fs, path } = await modules();
   const { onProgress, ...request } = options;
-  const report: CopyReport = { files: 0, bytes: 0, skipped: [] };
+  const report: CopyReport = { files: 0, bytes: 0, totalBytes: 0, skipped: [] };
   const facts = await files.stat(source, request);
   if (!facts.exists) {
     throw new NotFoundError({ code: "file_not_found", status: 404, message: `There is no ${source} in the sandbox.` });
   }
   const one = async (from: string, to: string, mode: string): Promise<void> => {
-    const bytes = await downloadFile(files, from, to, mode, request);
-    report.bytes += bytes;
+    const moved = movedIn(report, onProgress);
+    moved(await downloadFile(files, from, to, mode, request, moved));
     report.files += 1;
     onProgress?.(report);
   };
   if (facts.type !== "directory") {
+    report.totalBytes = facts.size;
     await one(source, local, facts.mode);
     return report;
   }
@@ -143,6 +174,7 @@ export async function downloadPath(
     else if (entry.type !== "file") report.skipped.push(entry.path);
   }
   const regular = entries.filter((entry) => entry.type === "file");
+  report.totalBytes = regular.reduce((sum, { size }) => sum + size, 0);
   await inParallel(regular, PARALLEL_FILES, (entry) => one(entry.path, target(entry), entry.mode));
   return report;
 }
@@ -169,6 +201,7 @@ async function downloadFile(
   local: string,
   mode: string,
   request: RequestOptions,
+  moved: (bytes: number) => void,
 ): Promise<number> {
   const { fs, path } = await modules();
   await fs.mkdir(path.dirname(path.resolve(local)), { recursive: true });
@@ -185,6 +218,7 @@ async function downloadFile(
           if (done) return bytes;
           for (let at = 0; at < value.length;) at += (await handle.write(value, at)).bytesWritten;
           bytes += value.length;
+          moved(bytes);
         }
       } finally {
         await reader.cancel().catch(() => undefined);

@@ -3,6 +3,10 @@ import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "c
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { accountObject } from "../../durable/account/api.ts";
 import type { Sandbox, SandboxList } from "../../sdk/contract/sandbox.ts";
+import { errorCodes } from "../../sdk/contract/error-codes.ts";
+import { idOf } from "../../worker/api/names.ts";
+import { operations } from "../../worker/api/operations.ts";
+import { app } from "../../worker/app.ts";
 import { API, ask, call, created, edge, fake, faultOf, freshName, heartbeat, secrets } from "./client.ts";
 
 beforeEach(async () => {
@@ -250,13 +254,47 @@ describe("the account", () => {
   });
 });
 
-it("describes itself and its health without a key", async () => {
-  expect(await (await edge(`${API}/healthz`)).json()).toEqual({ ok: true });
-  const document = await (
-    await edge(`${API}/v1/openapi.json`)
-  ).json<{ openapi: string; paths: Record<string, object> }>();
-  expect(document.openapi).toBe("3.1.0");
-  expect(Object.keys(document.paths).length).toBeGreaterThan(30);
-  expect((await faultOf(await call("GET", "/v1/nothing"))).code).toBe("route_not_found");
-  expect((await faultOf(await edge(`${API}/nothing`))).code).toBe("route_not_found");
+describe("without a key, it describes", () => {
+  it("its health, and each of its routes", async () => {
+    expect(await (await edge(`${API}/healthz`)).json()).toEqual({ ok: true });
+    const document = await (
+      await edge(`${API}/v1/openapi.json`)
+    ).json<{ openapi: string; paths: Record<string, Record<string, object>> }>();
+    expect(document.openapi).toBe("3.1.0");
+    for (const { method, path } of operations)
+      expect(document.paths[path.replace("*}", "}")]).toHaveProperty(method.toLowerCase());
+    // Hosts have a contract of their own; what is below /v1 are the operations.
+    const routes = app.routes.filter(({ path }) => !path.startsWith("/internal") && !path.includes("*"));
+    expect(routes.length).toBeGreaterThan(8);
+    const missing = routes.filter(({ method, path }) => {
+      const described = document.paths[path.replace(/:(\w+)/g, "{$1}")] ?? {};
+      return method === "ALL" ? Object.keys(described).length === 0 : !described[method.toLowerCase()];
+    });
+    expect(missing).toEqual([]);
+    expect((await faultOf(await call("GET", "/v1/nothing"))).code).toBe("route_not_found");
+    expect((await faultOf(await edge(`${API}/nothing`))).code).toBe("route_not_found");
+  });
+
+  it("everything on a page that reaches for nothing else", async () => {
+    const answer = await edge(`${API}/docs/api`);
+    expect(answer.headers.get("content-type")).toBe("text/html; charset=utf-8");
+    const policy = answer.headers.get("content-security-policy") ?? "";
+    expect(policy).toContain("default-src 'none'");
+    expect(policy).not.toContain("unsafe");
+    const page = await answer.text();
+    for (const part of ["style", "script"]) {
+      const [, content = ""] = new RegExp(`<${part}>(.*?)</${part}>`, "s").exec(page) ?? [];
+      const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(content));
+      expect(policy).toContain(`${part}-src 'sha256-${btoa(String.fromCharCode(...new Uint8Array(digest)))}'`);
+    }
+    expect(page).not.toMatch(/(?:src|href)="(?:https?:|\/\/)/);
+    expect(page).not.toMatch(/ (?:style|on\w+)="/);
+    const ids = new Set([...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id));
+    expect(ids.size).toBe([...page.matchAll(/ id="/g)].length);
+    for (const [, target] of page.matchAll(/href="#([^"]+)"/g)) expect(ids).toContain(target);
+    for (const operation of operations) expect(ids).toContain(idOf(operation));
+    for (const code of errorCodes) expect(ids).toContain(`e-${code}`);
+    // Of the contract's comments.
+    expect(page).toContain("Seconds that each run may last, busy or not");
+  });
 });

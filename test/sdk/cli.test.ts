@@ -1,6 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { API_VERSION } from "../../sdk/contract/account.ts";
 import { VERSION } from "../../sdk/src/index.ts";
 import { CliBench } from "./cli-bench.ts";
 import type { Run } from "./cli-bench.ts";
@@ -329,7 +330,7 @@ describe("doctor", () => {
     orgId: "default",
     principalId: "p",
     credentialId: null,
-    apiVersion: "0.1",
+    apiVersion: API_VERSION,
     orgName: "default",
     role: "owner",
   };
@@ -348,9 +349,11 @@ describe("doctor", () => {
       node: "ok",
       key: "ok",
       api: "ok",
+      version: "ok",
       account: "ok",
       clock: "ok",
       hosts: "ok",
+      room: "ok",
       "accelerator of h1": "warn",
       images: "ok",
     });

@@ -19,6 +19,8 @@ interface Check {
 
 /** Committed files that a script prints; add a line for each. */
 const generated: readonly { name: string; script: string; file: string }[] = [
+  { name: "descriptions", script: "test/support/print-descriptions.ts", file: "worker/api/descriptions.ts" },
+  { name: "command line", script: "test/support/print-cli.ts", file: "docs/cli.md" },
   { name: "openapi", script: "worker/api/print-openapi.ts", file: "sdk/openapi.json" },
 ];
 

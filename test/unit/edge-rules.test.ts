@@ -7,8 +7,10 @@ import type { Host } from "../../sdk/contract/host.ts";
 import { labelFor, labelForKey, isLabel } from "../../sdk/contract/names.ts";
 import { canonical, holdMs, readQuery } from "../../worker/api/input.ts";
 import { matcher } from "../../worker/api/operation.ts";
+import { errorCodes } from "../../sdk/contract/error-codes.ts";
 import { openApi } from "../../worker/api/openapi.ts";
 import { operations } from "../../worker/api/operations.ts";
+import { plainRoutes } from "../../worker/api/plain-routes.ts";
 import { guestHeaders } from "../../worker/proxy/headers.ts";
 import { parseTarget } from "../../worker/proxy/target.ts";
 
@@ -212,17 +214,37 @@ it("takes a key over slashes and colons", () => {
 });
 
 it("describes every operation, with references that lead somewhere", () => {
-  const document = openApi(operations);
+  const document = openApi(operations, plainRoutes);
   const text = JSON.stringify(document);
-  const { paths, components } = document as {
-    paths: Record<string, object>;
-    components: { schemas: Record<string, object> };
+  const { paths, components, tags } = document as {
+    paths: Record<string, Record<string, { operationId: string; tags: string[]; "x-error-codes": string[] }>>;
+    components: Record<string, Record<string, object>>;
+    tags: { name: string }[];
   };
   for (const { path, method } of operations)
     expect(paths[path.replace("*}", "}")]).toHaveProperty(method.toLowerCase());
   const refs = [...text.matchAll(/"\$ref":"([^"]+)"/g)].map(([, ref]) => ref ?? "");
   expect(refs.length).toBeGreaterThan(20);
-  for (const ref of refs) expect(components.schemas).toHaveProperty([ref.replace("#/components/schemas/", "")]);
-  for (const [name, schema] of Object.entries(components.schemas))
+  for (const ref of refs) {
+    const [kind = "", name = ""] = ref.replace("#/components/", "").split("/");
+    expect(components[kind]).toHaveProperty([name]);
+  }
+  for (const [name, schema] of Object.entries(components["schemas"] ?? {}))
     expect(schema).not.toMatchObject({ $ref: `#/components/schemas/${name}` });
+  const all = Object.values(paths).flatMap((methods) => Object.values(methods));
+  expect(new Set(all.map(({ operationId }) => operationId)).size).toBe(all.length);
+  for (const {
+    tags: [part],
+  } of all)
+    expect(tags).toContainEqual({ name: part });
+  // What only named URLs, programs in a machine, and clients say.
+  const elsewhere = ["egress_refused", "route_not_found", "port_not_listening", "service_not_ready", "service_failed"];
+  const codes = new Set([
+    ...elsewhere,
+    "boot_failed",
+    "unknown_preset",
+    "wrong_provider",
+    ...all.flatMap((one) => one["x-error-codes"]),
+  ]);
+  expect(errorCodes.filter((code) => !codes.has(code))).toEqual([]);
 });

@@ -1,42 +1,77 @@
-/** The OpenAPI document of the operations table. Pure. */
+/** The OpenAPI document of the operations table and of the routes beside it. Pure. */
 import { z } from "zod";
-import { errorCodes, hintOf, statusOf } from "../../sdk/contract/error-codes.ts";
+import { errorCodes, hintOf, statusOf, type ErrorCode } from "../../sdk/contract/error-codes.ts";
 import { ErrorBody } from "../../sdk/contract/errors.ts";
+import { descriptions } from "./descriptions.ts";
+import { codesOf } from "./error-answers.ts";
+import { idOf, parts, takesIdempotencyKey, takesPrefer, titleOf } from "./names.ts";
 import type { Operation } from "./operation.ts";
+import { behindEnd, type PlainRoute } from "./plain-routes.ts";
 
 type Json = Record<string, unknown>;
 
+/** Of parameters of paths that do not say it by their names. */
+const pathParameters: Readonly<Record<string, string>> = {
+  id: "Id or name of the sandbox, percent-encoded.",
+  key: "The rest of the path, slashes and colons included.",
+  token: "A secret: whoever has the URL may use it.",
+};
+
+const headerParameters = {
+  IdempotencyKey: {
+    name: "Idempotency-Key",
+    in: "header",
+    required: false,
+    schema: { type: "string", maxLength: 256 },
+    description: "The same call under the same key is done once, and answered again for a day.",
+  },
+  Prefer: {
+    name: "Prefer",
+    in: "header",
+    required: false,
+    schema: { type: "string", examples: ["wait=60"] },
+    description: "`wait=N`: seconds to wait until the change is done. Clients that say nothing wait for it.",
+  },
+};
+
+const rpcError = {
+  description: "A JSON-RPC error of the transport, or one of the API.",
+  content: { "application/json": { schema: { type: "object" } } },
+};
+/** What MCP over HTTP answers beside results. */
+export const mcpAnswers = {
+  202: { description: "A notification, which has no answer." },
+  ...{ 400: rpcError, 406: rpcError, 415: rpcError },
+};
+
 /** OpenAPI 3.1; schemas with an id become components. */
-export function openApi(operations: readonly Operation[]): Json {
-  const schemas: Json = {};
+export function openApi(operations: readonly Operation[], plain: readonly PlainRoute[]): Json {
+  const schemas: Record<string, Json> = {};
   const paths: Record<string, Json> = {};
   const refer = (schema: z.ZodType, io: "input" | "output") => reference(schema, io, schemas);
   refer(ErrorBody, "output");
   for (const operation of operations) {
     (paths[operation.path.replace("*}", "}")] ??= {})[operation.method.toLowerCase()] = describe(operation, refer);
   }
-  paths["/healthz"] = {
-    get: { summary: "Whether the edge answers.", security: [], responses: { 200: { description: "It does." } } },
-  };
-  paths["/v1/openapi.json"] = {
-    get: { summary: "This document.", security: [], responses: { 200: { description: "OpenAPI 3.1." } } },
-  };
-  paths["/v1/domains/tls-check"] = {
-    get: {
-      summary: "Whether a proxy in front may get a certificate for a host name: 200, or 404.",
-      security: [],
-      parameters: [{ name: "domain", in: "query", required: true, schema: { type: "string" } }],
-      responses: { 200: { description: "A domain of a sandbox, a named host, or the API." } },
-    },
-  };
+  for (const route of plain) (paths[route.path] ??= {})[route.method.toLowerCase()] = describePlain(route);
+  for (const [name, schema] of Object.entries(schemas)) explain(name, schema);
   return {
     openapi: "3.1.0",
-    info: { title: "Rouse", version: "0.1.0", description: "Named Linux machines that sleep with their RAM." },
+    info: {
+      title: "Rouse",
+      version: "0.1.0",
+      description: "Named Linux machines for AI agents that sleep with their RAM and wake on the first request.",
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    },
+    servers: [{ url: "/" }],
     security: [{ key: [] }],
+    tags: parts.map((name) => ({ name })),
     paths,
     components: {
       schemas,
-      securitySchemes: { key: { type: "http", scheme: "bearer" } },
+      parameters: headerParameters,
+      responses: errorResponses(),
+      securitySchemes: { key: { type: "http", scheme: "bearer", description: "An API key." } },
     },
     "x-error-codes": Object.fromEntries(
       errorCodes.map((code) => [code, { status: statusOf(code), hint: hintOf(code) }]),
@@ -45,22 +80,24 @@ export function openApi(operations: readonly Operation[]): Json {
 }
 
 function describe(operation: Operation, refer: (schema: z.ZodType, io: "input" | "output") => Json): Json {
-  const inPath = [...operation.path.matchAll(/\{(\w+)\*?\}/g)].map(([, name]) => ({
-    name,
-    in: "path",
-    required: true,
-    schema: { type: "string" },
-    ...(name === "id" ? { description: "Id or name of the sandbox, percent-encoded." } : {}),
-  }));
-  const { body, answer, lines } = operation;
+  const { body, answer, lines, also } = operation;
   const content: Json =
     answer === "bytes"
-      ? { "application/octet-stream": {} }
+      ? { "*/*": {} }
       : { "application/json": { schema: answer === "any" ? {} : refer(answer, "output") } };
   if (lines) content["application/x-ndjson"] = { schema: refer(lines, "output") };
+  if (also !== undefined) content[also] = { schema: { type: "string" } };
+  const codes = codesOf(operation);
   return {
+    operationId: idOf(operation),
+    tags: [titleOf(operation)],
     summary: operation.summary,
-    parameters: [...inPath, ...queryParameters(operation.query)],
+    parameters: [
+      ...inPath(operation.path),
+      ...queryParameters(operation.query),
+      ...(takesIdempotencyKey(operation) ? [{ $ref: "#/components/parameters/IdempotencyKey" }] : []),
+      ...(takesPrefer(operation) ? [{ $ref: "#/components/parameters/Prefer" }] : []),
+    ],
     ...(body
       ? {
           requestBody: {
@@ -72,13 +109,75 @@ function describe(operation: Operation, refer: (schema: z.ZodType, io: "input" |
         }
       : {}),
     responses: {
-      200: { description: "Done.", content },
-      default: {
-        description: "An error.",
-        content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
-      },
+      ...(operation.socket
+        ? { 101: { description: "The socket is open." } }
+        : { 200: { description: "Done.", content } }),
+      ...(operation.work === "objects" && answer === "bytes"
+        ? {
+            206: { description: "The range that was asked for.", content },
+            304: { description: "It is the one that the client has." },
+            416: behindEnd,
+          }
+        : {}),
+      ...errorsOf(codes),
+      ...(operation.path.endsWith("/memory/mcp") ? mcpAnswers : {}),
     },
+    "x-error-codes": codes,
   };
+}
+
+function describePlain(route: PlainRoute): Json {
+  const { method, path, id, summary, query = {}, body, answer, also = {}, any } = route;
+  const codes: readonly ErrorCode[] = [...(route.codes ?? []), "internal_error"];
+  return {
+    operationId: id,
+    tags: ["Without a key"],
+    summary,
+    ...(route.key ? {} : { security: [] }),
+    parameters: [
+      ...inPath(path),
+      ...Object.entries(query).map(([name, description]) => ({
+        ...{ name, in: "query", required: method === "GET" && path.startsWith("/v1/"), description },
+        schema: { type: "string" },
+      })),
+    ],
+    ...(body ? { requestBody: { content: { [body[0]]: { schema: body[1] } } } } : {}),
+    responses: {
+      200: { description: "Done.", content: { [answer[0]]: { schema: answer[1] } } },
+      ...errorsOf(codes),
+      ...also,
+      ...(any ? { default: { description: "What a program of the sandbox answered.", content: { "*/*": {} } } } : {}),
+    },
+    "x-error-codes": codes,
+  };
+}
+
+function inPath(path: string): Json[] {
+  return [...path.matchAll(/\{(\w+)\*?\}/g)].map(([, name = ""]) => ({
+    name,
+    in: "path",
+    required: true,
+    schema: { type: "string" },
+    ...(pathParameters[name] === undefined ? {} : { description: pathParameters[name] }),
+  }));
+}
+
+/** A reference for each status that one of the codes has. */
+function errorsOf(codes: readonly ErrorCode[]): Json {
+  const statuses = [...new Set(codes.map(statusOf))].toSorted((a, b) => a - b);
+  return Object.fromEntries(statuses.map((status) => [status, { $ref: `#/components/responses/${status}` }]));
+}
+
+/** An answer for each status of an error, with the codes that it can have. */
+function errorResponses(): Json {
+  const byStatus = Map.groupBy(errorCodes, statusOf);
+  const content = { "application/json": { schema: { $ref: "#/components/schemas/Error" } } };
+  return Object.fromEntries(
+    [...byStatus].map(([status, codes]) => [
+      status,
+      { description: codes.map((code) => `\`${code}\``).join(", "), content },
+    ]),
+  );
 }
 
 function queryParameters(query: z.ZodType | undefined): Json[] {
@@ -92,7 +191,7 @@ function queryParameters(query: z.ZodType | undefined): Json[] {
   }));
 }
 
-function reference(schema: z.ZodType, io: "input" | "output", schemas: Json): Json {
+function reference(schema: z.ZodType, io: "input" | "output", schemas: Record<string, Json>): Json {
   const json = z.toJSONSchema(schema, { io, unrepresentable: "any" });
   const id = schema.meta()?.id;
   const own = rewrite(json, schemas);
@@ -103,9 +202,20 @@ function reference(schema: z.ZodType, io: "input" | "output", schemas: Json): Js
 }
 
 /** Definitions inside a schema move to the components. */
-function rewrite(json: object, schemas: Json): Json {
+function rewrite(json: object, schemas: Record<string, Json>): Json {
   const { $defs, $schema: _, id: _id, ...rest } = json as Json;
   for (const [name, schema] of Object.entries(($defs ?? {}) as Record<string, object>))
     schemas[name] = rewrite(schema, schemas);
   return JSON.parse(JSON.stringify(rest).replaceAll('"#/$defs/', '"#/components/schemas/')) as Json;
+}
+
+/** What the contract's comments say of a component and its fields. */
+function explain(name: string, schema: Json): void {
+  const own = descriptions[name];
+  if (own !== undefined) schema["description"] ??= own;
+  const properties = (schema["properties"] ?? {}) as Record<string, Json>;
+  for (const [field, one] of Object.entries(properties)) {
+    const said = descriptions[`${name}.${field}`];
+    if (said !== undefined) one["description"] ??= said;
+  }
 }

@@ -43,6 +43,8 @@ export interface Operation {
   readonly body?: z.ZodType | "bytes";
   /** A schema, raw bytes, or what the guest agent says without a fixed shape. */
   readonly answer: z.ZodType | "bytes" | "any";
+  /** Another media type that the request may ask for, as text. */
+  readonly also?: string;
   /** Lines of a stream (`application/x-ndjson`) where the request asks for one. */
   readonly lines?: z.ZodType;
   /** It is a WebSocket; only its messages count as use of the machine, or the open connection as well. */

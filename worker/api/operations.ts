@@ -1,21 +1,6 @@
 /** Every public operation with its schemas: routing, validation and the OpenAPI document come from this table. */
 import { z } from "zod";
 import {
-  Account,
-  AccountList,
-  AddCredit,
-  CreateAccount,
-  CreateKey,
-  CreateMember,
-  Key,
-  Me,
-  Member,
-  NewAccount,
-  NewKey,
-  Notice,
-  UpdateAccount,
-} from "../../sdk/contract/account.ts";
-import {
   BeginUpload,
   Chmod,
   ChunkQuery,
@@ -45,7 +30,6 @@ import {
   WriteStdin,
 } from "../../sdk/contract/guest.ts";
 import { EventList, EventListQuery } from "../../sdk/contract/event.ts";
-import { AddHost, DrainHost, Host, NewHost } from "../../sdk/contract/host.ts";
 import {
   CreatePreview,
   CreateSandbox,
@@ -65,7 +49,7 @@ import {
   WakeSandbox,
 } from "../../sdk/contract/sandbox.ts";
 import { Why } from "../../sdk/contract/timeline.ts";
-import { Usage, UsageQuery } from "../../sdk/contract/usage.ts";
+import { account, keys, operator } from "./account-operations.ts";
 import { archives } from "./archive-operations.ts";
 import { agents } from "./agent-operations.ts";
 import { checkpoints } from "./checkpoint-operations.ts";
@@ -93,119 +77,6 @@ const listOf = (schema: z.ZodType) => z.object({ data: z.array(schema) });
 
 const S = "/v1/sandboxes";
 const ID = `${S}/{id}`;
-
-const account: readonly Omit<Operation, "work">[] = [
-  { method: "GET", path: "/v1/me", summary: "Who the key belongs to.", answer: Me },
-  {
-    method: "GET",
-    path: "/v1/usage",
-    summary: "What the account's sandboxes used in a month, what it comes to, and the account's credit.",
-    query: UsageQuery,
-    answer: Usage,
-  },
-  {
-    method: "GET",
-    path: "/v1/account",
-    summary: "The account: plan, quotas, credit.",
-    query: NoQuery,
-    answer: Account,
-  },
-  {
-    method: "GET",
-    path: "/v1/notices",
-    summary: "What is about to happen: deletions, keys and credit that end.",
-    query: NoQuery,
-    answer: listOf(Notice),
-  },
-];
-
-const keys: readonly Omit<Operation, "work">[] = [
-  {
-    method: "POST",
-    path: "/v1/keys",
-    summary: "Make an API key; the answer is the only place that shows it.",
-    query: NoQuery,
-    body: CreateKey,
-    answer: NewKey,
-  },
-  { method: "GET", path: "/v1/keys", summary: "List keys, oldest first.", query: NoQuery, answer: listOf(Key) },
-  { method: "DELETE", path: "/v1/keys/{key}", summary: "Revoke a key, at once.", query: NoQuery, answer: Key },
-  {
-    method: "POST",
-    path: "/v1/members",
-    summary: "Add a person to the account.",
-    query: NoQuery,
-    body: CreateMember,
-    answer: Member,
-  },
-  { method: "GET", path: "/v1/members", summary: "List members.", query: NoQuery, answer: listOf(Member) },
-  {
-    method: "DELETE",
-    path: "/v1/members/{member}",
-    summary: "Remove a member and revoke their keys.",
-    query: NoQuery,
-    answer: Member,
-  },
-];
-
-const operator: readonly Omit<Operation, "work">[] = [
-  { method: "GET", path: "/v1/hosts", summary: "The hosts, and whether they are live.", answer: listOf(Host) },
-  {
-    method: "POST",
-    path: "/v1/hosts",
-    summary: "Make the secrets of a host; of one that has some, anew, and the ones before are over.",
-    query: NoQuery,
-    body: AddHost,
-    answer: NewHost,
-  },
-  {
-    method: "POST",
-    path: "/v1/hosts/{host}:drain",
-    summary: "Let a host take no new machines, or with draining false take them again.",
-    body: DrainHost,
-    answer: Host,
-  },
-  {
-    method: "DELETE",
-    path: "/v1/hosts/{host}",
-    summary: "Forget a host that does not report any more.",
-    answer: z.object({ hostId: z.string(), removed: z.literal(true) }),
-  },
-  {
-    method: "POST",
-    path: "/v1/accounts",
-    summary: "Open an account; the answer shows its first key.",
-    query: NoQuery,
-    body: CreateAccount,
-    answer: NewAccount,
-  },
-  { method: "GET", path: "/v1/accounts", summary: "List accounts.", query: NoQuery, answer: AccountList },
-  { method: "GET", path: "/v1/accounts/{account}", summary: "Read an account.", query: NoQuery, answer: Account },
-  {
-    method: "POST",
-    path: "/v1/accounts/{account}:update",
-    summary: "Change plan, quotas and limits, or suspend.",
-    query: NoQuery,
-    body: UpdateAccount,
-    answer: Account,
-  },
-  {
-    method: "POST",
-    path: "/v1/accounts/{account}:key",
-    summary: "Make a key of another account, for one that has lost its own.",
-    query: NoQuery,
-    body: CreateKey,
-    answer: NewKey,
-  },
-  {
-    method: "POST",
-    path: "/v1/accounts/{account}:credit",
-    summary: "Add prepaid credit.",
-    query: NoQuery,
-    body: AddCredit,
-    answer: Account,
-  },
-];
 
 const sandboxes: readonly Omit<Operation, "work">[] = [
   {
@@ -387,7 +258,7 @@ const guest: readonly Omit<Operation, "work">[] = [
     body: WriteStdin,
     answer: z.object({ offset: z.int() }),
   },
-  { method: "POST", path: `${P}/{pid}:signal`, summary: "Send a signal.", body: SignalProcess, answer: "any" },
+  { method: "POST", path: `${P}/{pid}:signal`, summary: "Send a signal.", body: SignalProcess, answer: Process },
   { method: "GET", path: `${F}/content`, summary: "Read a file.", query: ContentQuery, answer: "bytes" },
   {
     method: "PUT",
@@ -405,7 +276,7 @@ const guest: readonly Omit<Operation, "work">[] = [
     query: StatQuery,
     answer: FileStat,
   },
-  { method: "POST", path: `${F}:mkdir`, summary: "Make a folder.", body: Mkdir, answer: "any" },
+  { method: "POST", path: `${F}:mkdir`, summary: "Make a folder.", body: Mkdir, answer: FileEntry },
   {
     method: "POST",
     path: `${F}:remove`,
@@ -413,8 +284,8 @@ const guest: readonly Omit<Operation, "work">[] = [
     body: Remove,
     answer: z.object({ removed: z.boolean() }),
   },
-  { method: "POST", path: `${F}:rename`, summary: "Rename or move.", body: Rename, answer: "any" },
-  { method: "POST", path: `${F}:chmod`, summary: "Change permission bits.", body: Chmod, answer: "any" },
+  { method: "POST", path: `${F}:rename`, summary: "Rename or move.", body: Rename, answer: FileEntry },
+  { method: "POST", path: `${F}:chmod`, summary: "Change permission bits.", body: Chmod, answer: FileEntry },
   { method: "POST", path: U, summary: "Begin an upload.", body: BeginUpload, answer: Upload },
   {
     method: "PUT",
@@ -431,7 +302,13 @@ const guest: readonly Omit<Operation, "work">[] = [
     body: Empty,
     answer: FileWritten,
   },
-  { method: "POST", path: `${U}/{upload}:abort`, summary: "Drop an upload.", body: Empty, answer: "any" },
+  {
+    method: "POST",
+    path: `${U}/{upload}:abort`,
+    summary: "Drop an upload.",
+    body: Empty,
+    answer: z.object({ aborted: z.boolean() }),
+  },
   {
     method: "POST",
     path: `${I}:run`,

@@ -4,6 +4,7 @@ import { z } from "zod";
 import {
   CreateWatch,
   FileWatch,
+  Process,
   ResizeTerminal,
   TerminalQuery,
   WatchEvents,
@@ -36,7 +37,7 @@ export const terminals: readonly Omit<Operation, "work">[] = [
     path: `${ID}/processes/{pid}:resize`,
     summary: "Resize the terminal of a process.",
     body: ResizeTerminal,
-    answer: "any",
+    answer: Process,
   },
   {
     method: "POST",

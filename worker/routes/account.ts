@@ -1,15 +1,13 @@
 /** The account that the key belongs to: who, what it used, what is about to happen. */
 import { accountObject } from "../../durable/account/api.ts";
 import { outboxObject } from "../../durable/outbox/api.ts";
-import type { Me, MemberRole } from "../../sdk/contract/account.ts";
+import { API_VERSION, type Me, type MemberRole } from "../../sdk/contract/account.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { UsageQuery, usageCsv } from "../../sdk/contract/usage.ts";
 import { readQuery } from "../api/input.ts";
 import type { Caller } from "../middleware/auth.ts";
 import type { z } from "zod";
 import type { Context } from "./context.ts";
-
-const API_VERSION = "0.2.0";
 
 export async function accountRoute({ env, operation, caller, url }: Context): Promise<Response> {
   const object = accountObject(env.ACCOUNT, caller.account);

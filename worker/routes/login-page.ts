@@ -1,4 +1,5 @@
 /** The page on which a person approves a login. Small, without scripts, and not to be framed. */
+import { escapeHtml as escape } from "../api/html.ts";
 
 export type LoginStep =
   | { readonly step: "code" }
@@ -91,7 +92,3 @@ strong { font-variant-numeric: tabular-nums; letter-spacing: .04em; }
 .wrong { color: #c0392b; }
 .or { text-align: center; color: GrayText; }
 `;
-
-function escape(text: string): string {
-  return text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
-}

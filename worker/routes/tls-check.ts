@@ -3,6 +3,7 @@
  * visit to the name would, unless the operator has it say which named hosts there are, and asking wakes nothing.
  */
 import { DomainName } from "../../sdk/contract/domain.ts";
+import { errorResponse } from "../../sdk/contract/error-codes.ts";
 import { isAtOrBelow } from "../../sdk/contract/hostname.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import { factsOf, isAbsence, isPublic } from "../proxy/access.ts";
@@ -17,9 +18,8 @@ export async function tlsCheck(env: Env, url: URL, requestId: string): Promise<R
   const parsed = DomainName.safeParse(url.searchParams.get("domain") ?? "");
   const isOurs = parsed.success && (await serves(env, parsed.data, Date.now()));
   const headers = { "cache-control": "no-store", "x-request-id": requestId };
-  return isOurs
-    ? Response.json({ domain: parsed.data }, { headers })
-    : Response.json({ error: { code: "not_found", status: 404 } }, { status: 404, headers });
+  if (isOurs) return Response.json({ domain: parsed.data }, { headers });
+  return errorResponse({ code: "not_found", message: "That host name leads nowhere here." }, requestId, headers);
 }
 
 async function serves(env: Env, hostname: string, now: number): Promise<boolean> {

@@ -2,7 +2,9 @@ import { existsSync } from "node:fs";
 import { basename, join, sep } from "node:path";
 import { stat } from "node:fs/promises";
 import { UsageError } from "../args.ts";
+import type { CopyReport } from "../../src/index.ts";
 import type { Command } from "../command.ts";
+import { barOf } from "../progress-bar.ts";
 
 export const cp: Command = {
   name: "cp",
@@ -23,8 +25,15 @@ export const cp: Command = {
         "Such as: rouse cp notes.md demo:/workspace/",
       );
     }
-    const onProgress = ({ files, bytes }: { files: number; bytes: number }): void =>
-      out.progress(`${files} files, ${bytes} bytes...`);
+    const startedAt = Date.now();
+    let shownAt = 0;
+    const onProgress = ({ bytes, totalBytes }: CopyReport): void => {
+      const now = Date.now();
+      // More often is nothing but flicker.
+      if (now - shownAt < 100) return;
+      shownAt = now;
+      out.progress(barOf({ done: bytes, total: totalBytes, ms: now - startedAt }));
+    };
     if (target !== null) {
       const path = target.path === "" || target.path.endsWith("/") ? `${target.path}${basename(from)}` : target.path;
       const report = await (await sandbox(target.name)).files.upload(from, path, { onProgress });

@@ -1,12 +1,13 @@
 import { stat } from "node:fs/promises";
 import type { Host } from "../../src/index.ts";
-import { RouseError } from "../../src/index.ts";
+import { RouseError, VERSION } from "../../src/index.ts";
 import { localKeyPath } from "../../src/credentials.ts";
-import { Me } from "../../contract/account.ts";
+import { API_VERSION, Me } from "../../contract/account.ts";
 import { defaults } from "../../contract/sandbox.ts";
 import type { Command, Context } from "../command.ts";
 import { keySources } from "../key-sources.ts";
 import { exitCodes } from "../output.ts";
+import { painted, paintOfState } from "../style.ts";
 
 interface Check {
   name: string;
@@ -18,6 +19,8 @@ interface Check {
 const NODE_LEAST = 20;
 /** Clocks further apart make times in answers misleading, seconds. */
 const CLOCK_SECONDS = 5;
+/** Disk that a new sandbox is sure to need, MiB. */
+const ROOM_DISK_MIB = 1024;
 const CALL = { maxRetries: 0, timeoutMs: 10_000 } as const;
 
 export const doctor: Command = {
@@ -31,7 +34,8 @@ export const doctor: Command = {
     for await (const check of examine(context)) {
       checks.push(check);
       if (context.out.json) continue;
-      context.out.result(`${check.status.padEnd(4)}  ${check.name}: ${check.message}`, null);
+      const status = painted(check.status.padEnd(4), paintOfState(check.status), context.out.look);
+      context.out.result(`${status}  ${check.name}: ${check.message}`, null);
       if (check.fix !== undefined) context.out.result(`      -> ${check.fix}`, null);
     }
     const ok = checks.every(({ status }) => status !== "fail");
@@ -76,7 +80,8 @@ async function* examine({ client }: Context): AsyncGenerator<Check, void, undefi
     };
     return;
   }
-  yield { name: "api", status: "ok", message: `${baseUrl} answers, API ${me.data.apiVersion}` };
+  yield { name: "api", status: "ok", message: `${baseUrl} answers` };
+  yield versionCheck(me.data.apiVersion);
   yield { name: "account", status: "ok", message: `the key is accepted, account ${me.data.orgName}` };
   yield clockCheck(answer.date, sentAt, Date.now());
   try {
@@ -87,6 +92,17 @@ async function* examine({ client }: Context): AsyncGenerator<Check, void, undefi
       ? { name: "hosts", status: "ok", message: "are shown to the operator's account only" }
       : failed("hosts", error);
   }
+}
+
+/** Within a version before 1.0 the second number says what goes together. */
+function versionCheck(api: string): Check {
+  const [server, mine] = [api, API_VERSION].map((text) => text.split(".").slice(0, 2).map(Number));
+  const order = (server?.[0] ?? 0) - (mine?.[0] ?? 0) || (server?.[1] ?? 0) - (mine?.[1] ?? 0);
+  const message = `rouse ${VERSION} speaks API ${API_VERSION}, the server ${api}`;
+  if (order === 0) return { name: "version", status: "ok", message };
+  const fix =
+    order > 0 ? "Install a newer rouse." : "Ask whoever runs the server to update it, or install an older rouse.";
+  return { name: "version", status: "warn", message, fix };
 }
 
 function nodeCheck(): Check {
@@ -146,6 +162,7 @@ function* hostChecks(hosts: readonly Host[]): Generator<Check, void, undefined> 
     message: `${live.length} of ${hosts.length} answer; ${sum(live, "running")} sandboxes run, ${sum(live, "paused")} sleep`,
     ...(away === 0 ? {} : { fix: "Start the host agents that are away, or look at their logs." }),
   };
+  yield roomCheck(live);
   for (const host of live) yield acceleratorCheck(host);
   const images = [...new Set(live.flatMap((host) => host.images))].toSorted();
   const hasDefault = images.includes(defaults.image);
@@ -154,6 +171,31 @@ function* hostChecks(hosts: readonly Host[]): Generator<Check, void, undefined> 
     status: hasDefault ? "ok" : "warn",
     message: images.length === 0 ? "none" : images.join(", "),
     ...(hasDefault ? {} : { fix: `No host has the image ${defaults.image}; \`npm start\` builds it.` }),
+  };
+}
+
+/** Whether a sandbox of the usual size finds a host. */
+function roomCheck(live: readonly Host[]): Check {
+  const takes = live.filter((host) => !host.draining);
+  const fits = takes.filter((host) => host.freeMemoryMiB >= defaults.memoryMiB && host.freeDiskMiB >= ROOM_DISK_MIB);
+  const most = Math.max(0, ...takes.map((host) => host.freeMemoryMiB));
+  if (fits.length > 0)
+    return {
+      name: "room",
+      status: "ok",
+      message: `for sandboxes of up to ${most} MiB on ${fits.length} of ${live.length} hosts`,
+    };
+  return {
+    name: "room",
+    status: "warn",
+    message:
+      takes.length === 0
+        ? "no host takes new sandboxes: each is being drained"
+        : `no host has ${defaults.memoryMiB} MiB of memory and ${ROOM_DISK_MIB} MiB of disk free`,
+    fix:
+      takes.length === 0
+        ? "rouse host undrain HOST, or add a host."
+        : "Pause or delete sandboxes, ask for less memory, or add a host.",
   };
 }
 

@@ -3,6 +3,7 @@ import type { Command } from "../command.ts";
 import { account } from "./account.ts";
 import { agent } from "./agent.ts";
 import { checkpoint } from "./checkpoint.ts";
+import { completionCommand } from "./completion.ts";
 import { cost } from "./cost.ts";
 import { cp } from "./cp.ts";
 import { create } from "./create.ts";
@@ -34,6 +35,7 @@ import { network } from "./network.ts";
 import { memory } from "./memory.ts";
 import { notices } from "./notices.ts";
 import { object } from "./object.ts";
+import { open } from "./open.ts";
 import { pause } from "./pause.ts";
 import { queue } from "./queue.ts";
 import { recover } from "./recover.ts";
@@ -52,6 +54,7 @@ import { state } from "./state.ts";
 import { stop } from "./stop.ts";
 import { store } from "./store.ts";
 import { terminal } from "./terminal.ts";
+import { top } from "./top.ts";
 import { undelete } from "./undelete.ts";
 import { url } from "./url.ts";
 import { usage } from "./usage.ts";
@@ -64,6 +67,7 @@ import { why } from "./why.ts";
 export const commands: readonly Command[] = [
   create,
   ls,
+  top,
   get,
   exec,
   terminal,
@@ -72,6 +76,7 @@ export const commands: readonly Command[] = [
   logs,
   cp,
   url,
+  open,
   link,
   domain,
   pause,
@@ -121,5 +126,6 @@ export const commands: readonly Command[] = [
   host,
   doctor,
   version,
+  completionCommand(() => commands),
   helpCommand(() => commands),
 ];

@@ -1,7 +1,7 @@
 import { defaults } from "../../contract/sandbox.ts";
-import { RouseError } from "../../src/index.ts";
 import { UsageError } from "../args.ts";
 import type { Command } from "../command.ts";
+import { portOf, previewOf } from "../port.ts";
 
 export const url: Command = {
   name: "url",
@@ -15,10 +15,7 @@ export const url: Command = {
   },
   async run({ args, out, sandbox }) {
     const [name = "", portText] = args.positionals;
-    const port = portText === undefined ? defaults.port : Number(portText);
-    if (!Number.isInteger(port) || port < 1 || port > 65_535) {
-      throw new UsageError(`${JSON.stringify(portText)} is not a port`, "Pass a port from 1 to 65535.");
-    }
+    const port = portText === undefined ? defaults.port : portOf(portText);
     const ttlSeconds = args.number("ttl");
     if (ttlSeconds !== undefined && !args.flag("token"))
       throw new UsageError("--ttl needs --token", "Pass --token --ttl SEC.");
@@ -27,11 +24,7 @@ export const url: Command = {
       out.result(target.url(port), { url: target.url(port), port });
       return 0;
     }
-    // Opening a port anew would undo that it is public.
-    const preview = await target.previews.get(port, { ttlSeconds }).catch((error: unknown) => {
-      if (error instanceof RouseError && error.status === 404) return target.previews.create(port, { ttlSeconds });
-      throw error;
-    });
+    const preview = await previewOf(target, port, ttlSeconds);
     out.result(preview.urlWithToken ?? preview.url, preview);
     return 0;
   },

@@ -840,7 +840,7 @@ class ExecRequest(TypedDict, total=False):
     stream: bool
 
 
-class ExecResult(TypedDict):
+class _ExecResult(TypedDict):
     exitCode: Optional[int]
     stdout: str
     stderr: str
@@ -849,6 +849,10 @@ class ExecResult(TypedDict):
     stderrTruncated: bool
     durationMs: float
     processId: str
+
+
+class ExecResult(_ExecResult, total=False):
+    replayed: bool
 
 
 class Execution(TypedDict):
@@ -1784,7 +1788,7 @@ class Preview(_Preview, total=False):
     hint: str
 
 
-class Process(TypedDict):
+class _Process(TypedDict):
     id: str
     kind: Literal["process"]
     state: Literal["running", "exited", "killed", "timed_out", "unknown"]
@@ -1800,6 +1804,10 @@ class Process(TypedDict):
     timeoutMs: Optional[int]
     outputBytes: int
     firstOffset: int
+
+
+class Process(_Process, total=False):
+    replayed: bool
 
 
 class _PutSecret(TypedDict):
