@@ -46,12 +46,26 @@ export class TestEdge {
     this.#hostKey = key;
   }
 
-  /** @param env more settings of it @param agentPort of a guest agent that all machines have */
-  static async begin(kind: EdgeKind, env: Record<string, string> = {}, agentPort?: number): Promise<TestEdge> {
+  /**
+   * @param env more settings of it
+   * @param agentPort of a guest agent that all machines have
+   * @param hasPorts whether ports of machines are those of this one
+   */
+  static async begin(
+    kind: EdgeKind,
+    env: Record<string, string> = {},
+    agentPort?: number,
+    hasPorts = false,
+  ): Promise<TestEdge> {
     const dir = await mkdtemp(join(tmpdir(), "rouse-serve-"));
     const { secrets } = await openHome(dir);
     const port = await freePort();
-    const host = new FakeHost({ host: secrets.hostSecret, signing: secrets.signingSecret }, undefined, agentPort);
+    const host = new FakeHost(
+      { host: secrets.hostSecret, signing: secrets.signingSecret },
+      undefined,
+      agentPort,
+      hasPorts,
+    );
     const own = {
       ROUSE_HOME: dir,
       ROUSE_STATE: dir,

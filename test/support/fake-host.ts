@@ -91,14 +91,18 @@ export class FakeHost {
 
   /** The port of a guest agent that all its machines have; undefined: the agent's calls are answered with what was asked. */
   readonly #agentPort: number | undefined;
+  /** Whether ports of its machines are those of the machine that it runs on. */
+  readonly #hasPorts: boolean;
 
   /** It stands for every host of the names. */
   constructor(
     roots: { host: string; signing: string },
     hostIds: readonly string[] = ["fake-1", "spare-1", "rack-7"],
     agentPort?: number,
+    hasPorts = false,
   ) {
     this.#agentPort = agentPort;
+    this.#hasPorts = hasPorts;
     const of = (hostId: string) => controlSecret(roots.host, hostId).then((secret) => `Bearer ${secret}`);
     this.#secrets = Promise.all(hostIds.map(of)).then((all) => new Set(all));
     this.#keys = Promise.all(
@@ -416,6 +420,7 @@ export class FakeHost {
     res.setHeader(hostHeaders.waited, "0");
     if (target === "agent" && this.#agentPort !== undefined)
       return toAgent(this.#agentPort, path + url.search, req, res);
+    if (target !== "agent" && this.#hasPorts) return toAgent(Number(target.slice(5)), path + url.search, req, res);
     if (target === "port/9")
       throw new RouseFailure("port_not_listening", "nothing listens on port 9", { details: { port: 9 } });
     const isGateway = target === "port/8765" && path === "/status";
