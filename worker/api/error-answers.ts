@@ -122,6 +122,7 @@ const ofPath: readonly { readonly at: RegExp; readonly codes: Codes }[] = [
   { at: /^POST .*(:exec|\/processes|\/uploads)$/, codes: ["idempotency_key_reused", "process_limit"] },
   { at: /\/processes\/\{pid\}/, codes: ["process_not_found", "not_running", "conflict"] },
   { at: /\{id\}\/(files|uploads)/, codes: files },
+  { at: /archive/, codes: ["invalid_archive"] },
   { at: /\/files\/watches/, codes: ["watch_not_found", "quota_exceeded"] },
   { at: /\{id\}\/uploads/, codes: ["upload_not_found", "upload_incomplete", "digest_mismatch", "quota_exceeded"] },
   { at: /\/interpreter/, codes: ["context_not_found", "interpreter_failed", "file_not_found", "quota_exceeded"] },
