@@ -7,12 +7,13 @@ import { asRuntime } from "./compat/call.ts";
 import { isRuntimeClient, meantBy, whyMissing } from "./compat/paths.ts";
 import { faultResponse } from "./errors.ts";
 import type { RequestNote } from "./log.ts";
-import { authenticate, type Caller } from "./middleware/auth.ts";
+import { authenticate, bearerOf, type Caller } from "./middleware/auth.ts";
 import { mustMay } from "./middleware/permission.ts";
 import { limitRate } from "./middleware/rate-limit.ts";
 import { accountRoute } from "./routes/account.ts";
 import { agentRoute } from "./routes/agents.ts";
 import type { Context } from "./routes/context.ts";
+import { dashboard } from "./routes/dashboard.ts";
 import { domainRoute } from "./routes/domains.ts";
 import { eventRoute } from "./routes/events.ts";
 import { copyRoute } from "./routes/copies.ts";
@@ -53,6 +54,7 @@ app.get("/v1/openapi.json", () => openApiAnswer());
 app.get("/docs/api", () => referenceAnswer());
 app.route("/internal", internal);
 app.route("/", login);
+app.route("/", dashboard);
 app.all("/signed/objects/:token", (c) => signedObject(c.env, c.req.raw, c.env.note));
 app.all("/hooks/:token", (c) => takeHook(c.env, c.req.raw, c.req.param("token"), c.env.note));
 app.get("/v1/domains/tls-check", (c) => tlsCheck(c.env, new URL(c.req.url), c.env.note.id));
@@ -70,7 +72,7 @@ async function serve(env: Env, request: Request, note: RequestNote): Promise<Res
   const found = meant && match(request.method, meant.url.pathname);
   const isMatch = found !== null && typeof found === "object";
   // On the way to a machine a remembered verdict will do: its host refuses what was revoked.
-  const caller = await authenticate(env, request, !(isMatch && found.operation.work === "guest"));
+  const caller = await authenticate(env, request, given, !(isMatch && found.operation.work === "guest"));
   note.account = caller.account;
   limitRate(caller.keyId, env.ROUSE_RATE_LIMIT, Date.now());
   if (meant === null || (ofRuntime && found === null))
@@ -83,7 +85,8 @@ async function serve(env: Env, request: Request, note: RequestNote): Promise<Res
   mustMay(caller, found.operation);
   const params = await paramsOf(env, caller, found, ofRuntime);
   const context = { env, request, url, note, caller, operation: found.operation, params };
-  return ofRuntime ? asRuntime(context, meant.shape, given, run) : run(context);
+  const response = await (ofRuntime ? asRuntime(context, meant.shape, given, run) : run(context));
+  return bearerOf(request.headers) === null ? forBrowser(response) : response;
 }
 
 /** A sandbox may be named by the UUID of its id. Where there is none of it, that is a name like any other. */
@@ -99,6 +102,16 @@ async function paramsOf(
   // For clients of Runtime what looks so is never a name.
   if (id === null && idsAlone && UUID.test(first)) throw new RouseFailure("not_found", "There is no such sandbox.");
   return [id ?? first, ...others];
+}
+
+/** A browser that has the dashboard's cookie makes no page of this origin of what an answer holds, such as a file. */
+function forBrowser(response: Response): Response {
+  if (response.webSocket) return response;
+  const guarded = new Response(response.body, response);
+  guarded.headers.set("x-content-type-options", "nosniff");
+  guarded.headers.set("content-security-policy", "sandbox; default-src 'none'");
+  guarded.headers.set("cache-control", "no-store");
+  return guarded;
 }
 
 function run(context: Context): Promise<Response> {

@@ -49,6 +49,8 @@ declare namespace Cloudflare {
     ROUSE_SCHEME: string;
     /** On a machine of one's own: addresses of proxies, apart from those of this machine, that say who asks. */
     ROUSE_TRUSTED_PROXIES?: string;
+    /** `off`: no dashboard, and sandboxes that are reached by path share the API's origin in browsers. */
+    ROUSE_DASHBOARD?: string;
     /** `off` silences the request log. */
     ROUSE_LOG?: string;
     /** How long a heartbeat lets its host run machines, seconds; 40 unless set. */

@@ -5,6 +5,7 @@ import { namedFaultResponse } from "./errors.ts";
 import { customDomain } from "./proxy/custom-domain.ts";
 import { named } from "./proxy/named.ts";
 import { parseTarget } from "./proxy/target.ts";
+import { hasDashboard } from "./routes/dashboard.ts";
 
 export { AccountObject } from "../durable/account/object.ts";
 export { CheckpointsObject } from "../durable/checkpoints/object.ts";
@@ -52,8 +53,23 @@ async function respond(
     return namedFaultResponse(fault, note.id);
   }
   target ??= parseTarget(url.host, url.pathname, env.ROUSE_DOMAIN);
-  return target ? named(env, ctx, request, url, target, note) : api(request, env, ctx, note);
+  if (!target) return api(request, env, ctx, note);
+  const response = await named(env, ctx, request, url, target, note);
+  return "prefix" in target && target.prefix !== "" && hasDashboard(env) ? apart(response) : response;
 }
+
+/**
+ * By its path a sandbox is on the origin of the dashboard. Its pages get one of their own in the browser, so that none
+ * acts as whoever is signed in there.
+ */
+function apart(response: Response): Response {
+  if (response.webSocket) return response;
+  const own = new Response(response.body, response);
+  own.headers.append("content-security-policy", `sandbox ${PAGES_MAY}`);
+  return own;
+}
+
+const PAGES_MAY = "allow-scripts allow-forms allow-popups allow-modals allow-downloads allow-pointer-lock";
 
 async function api(request: Request, env: Env, ctx: ExecutionContext, note: RequestNote): Promise<Response> {
   const response = await app.fetch(request, { ...env, note }, ctx);

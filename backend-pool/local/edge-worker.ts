@@ -17,7 +17,11 @@ export function workerOptions(
 export function bundleWorker(entry: string, outfile: string): void {
   const conditions = ["--platform=neutral", "--main-fields=module,main", "--conditions=workerd,worker,browser"];
   const shape = ["--bundle", "--format=esm", "--target=es2024", "--external:cloudflare:*", "--external:node:*"];
-  // As a program: the library keeps a process, which would be a child of what this one becomes.
+  // As programs: the library keeps a process, which would be a child of what this one becomes.
+  execFileSync(process.execPath, ["--disable-warning=ExperimentalWarning", "worker/dashboard/build.ts"], {
+    cwd: repository,
+    stdio: ["ignore", "ignore", "inherit"],
+  });
   execFileSync(
     join(repository, "node_modules/.bin/esbuild"),
     [entry, ...shape, ...conditions, `--outfile=${outfile}`, "--log-level=error"],
@@ -28,6 +32,7 @@ export function bundleWorker(entry: string, outfile: string): void {
 /** Settings of the edge that may be given in this process's environment; wrangler.toml has the others. */
 export const SETTINGS = [
   "ROUSE_API_HOSTS",
+  "ROUSE_DASHBOARD",
   "ROUSE_DNS_URL",
   "ROUSE_DOMAIN_NAMES",
   "ROUSE_DOMAIN_TARGET",

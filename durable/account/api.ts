@@ -15,9 +15,10 @@ import type {
   UpdateAccount,
 } from "../../sdk/contract/account.ts";
 import type { Meter } from "../../sdk/contract/pricing.ts";
-import type { ListQuery, Sandbox, SandboxList } from "../../sdk/contract/sandbox.ts";
+import type { ListQuery, Sandbox, SandboxChanges, SandboxList } from "../../sdk/contract/sandbox.ts";
 import type { Usage, UsageQuery, UsageReport } from "../../sdk/contract/usage.ts";
 import type { Result } from "../result.ts";
+import type { StoredSession } from "./sessions.ts";
 
 /** One sandbox as its object last described it. */
 export interface Summary {
@@ -90,7 +91,7 @@ export interface Reach {
 }
 
 export interface AccountApi {
-  /** What the key opens whose hash (SHA-256, hex) it is; null when it is none of this account, or is over. */
+  /** What the key or session opens whose hash (SHA-256, hex) it is; null when it is none of this account, or is over. */
   verifyKey(hash: string): Promise<KeyVerdict | null>;
   /** A sandbox is about to hold a socket of a key: whether that is good. Who ends the key learns of the sandbox. */
   holdsSockets(keyId: string, label: string): Promise<boolean>;
@@ -114,6 +115,12 @@ export interface AccountApi {
   idWith(suffix: string): Promise<string | null>;
   /** Oldest first, only names with the prefix. null when the cursor is not one of ours. */
   list(query: ListQuery, namePrefix: string | null): Promise<SandboxList | null>;
+  /** What changed after a change, and where nothing did, within the time. `after` null: from now on. */
+  changes(after: number | null, namePrefix: string | null, waitMs: number): Promise<SandboxChanges>;
+
+  /** A browser acts as the key from now on. `access`: no more than that; false: there is no such key any more. */
+  openSession(session: StoredSession): Promise<boolean>;
+  endSession(hash: string): Promise<void>;
 
   /** null where the account was never opened. */
   account(): Promise<Account | null>;

@@ -1,6 +1,6 @@
 /** What a key may do, and which keys it may make. Pure. */
 import { iso, isoOrNull } from "../time.ts";
-import { keyAccesses, type Key, type KeyAccess } from "../../sdk/contract/account.ts";
+import { keyAccesses, parseApiKey, type Key, type KeyAccess } from "../../sdk/contract/account.ts";
 
 /** A key as it is kept: its hash stands for it. Times in Unix milliseconds. */
 export interface StoredKey {
@@ -15,6 +15,23 @@ export interface StoredKey {
   readonly createdAt: number;
   readonly expiresAt: number | null;
   readonly revokedAt: number | null;
+}
+
+/** A full key without limits, and without a name yet. */
+export function plainKey(key: string, hash: string, now: number): StoredKey {
+  return {
+    id: parseApiKey(key)?.keyId ?? "",
+    hash,
+    name: "",
+    access: "full",
+    namePrefix: null,
+    maxSandboxes: null,
+    dailyLimitMicros: null,
+    memberId: null,
+    createdAt: now,
+    expiresAt: null,
+    revokedAt: null,
+  };
 }
 
 /** What a key opens: what the edge needs to know of it. */
@@ -41,6 +58,11 @@ export function may(access: KeyAccess, deed: Deed): boolean {
 /** The access that a deed needs at least, for error texts. */
 export function accessFor(deed: Deed): KeyAccess[] {
   return keyAccesses.filter((access) => may(access, deed));
+}
+
+/** Whether an access opens nothing that the other does not. */
+export function isWithin(access: KeyAccess, other: KeyAccess): boolean {
+  return deeds[access].every((deed) => may(other, deed));
 }
 
 /** What makes a new key more than the one that makes it; empty when nothing does. */

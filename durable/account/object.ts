@@ -19,20 +19,22 @@ import {
   type Notice,
   type UpdateAccount,
 } from "../../sdk/contract/account.ts";
-import { defaults, limits, type ListQuery, type SandboxList } from "../../sdk/contract/sandbox.ts";
+import { defaults, limits, type ListQuery, type SandboxChanges, type SandboxList } from "../../sdk/contract/sandbox.ts";
 import type { Usage, UsageQuery, UsageReport } from "../../sdk/contract/usage.ts";
 import { hmacHex, sha256Hex } from "../hash.ts";
 import { refuse, type Result } from "../result.ts";
 import { sandboxObject } from "../sandbox/api.ts";
 import { snapshotsObject } from "../snapshots/api.ts";
 import type { AccountApi, KeyVerdict, Once, Reach, RunAsk, KeptReport, Summary } from "./api.ts";
+import { Changes } from "./changes.ts";
 import { fromCursor, toCursor } from "./cursor.ts";
 import { isPrepaid, microsOf, UNPAID_KEPT_MS } from "./funds.ts";
-import { excess, isLive, toKey, type StoredKey } from "./key.ts";
+import { excess, isLive, plainKey, toKey, type StoredKey } from "./key.ts";
 import { dayOf } from "./ledger.ts";
 import { AccountEvents } from "./events.ts";
 import { noticesOf } from "./notices.ts";
 import { newProfile, updated, type Profile } from "./profile.ts";
+import type { StoredSession } from "./sessions.ts";
 import { AccountStore } from "./store.ts";
 import { isLimited, Treasury } from "./treasury.ts";
 
@@ -51,6 +53,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
   #store: AccountStore | null;
   #money: Treasury | undefined;
   readonly #events: AccountEvents;
+  readonly #changes = new Changes();
   #bootstrap: Promise<void> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -76,14 +79,16 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     await this.#bootstrap;
     const store = this.#store;
     const profile = store?.profiles.get(this.#name);
-    const key = store?.keyring.byHash(hash);
-    if (!store || !profile || !key || !isLive(key, Date.now())) return null;
+    const now = Date.now();
+    const session = store?.sessions.byHash(hash, now) ?? null;
+    const key = session ? store?.keyring.get(session.keyId) : store?.keyring.byHash(hash);
+    if (!store || !profile || !key || !isLive(key, now)) return null;
     return {
       keyId: key.id,
       keyName: key.name,
-      access: key.access,
+      access: session ? session.access : key.access,
       namePrefix: key.namePrefix,
-      expiresAt: key.expiresAt,
+      expiresAt: session ? Math.min(session.expiresAt, key.expiresAt ?? Infinity) : key.expiresAt,
       governed: this.#isGoverned(store, profile),
       plan: profile.plan,
       retentionDays: profile.plan === "trial" ? TRIAL_RETENTION_DAYS : defaults.retentionDays,
@@ -101,6 +106,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
         const from = { keyId: summary.createdBy, hostId: summary.hostId };
         this.#treasury(store).note(summary.label, summary.sandbox, before, from, profile, now);
       });
+      this.#changes.noted();
       if (profile.plan === "flat") await this.#arm(now + SETTLE_MS);
     }
     return { governed: this.#isGoverned(store, profile), listensSince: this.#events.listensSince() };
@@ -132,6 +138,19 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
 
   async idWith(suffix: string): Promise<string | null> {
     return this.#store?.idWith(suffix) ?? null;
+  }
+
+  changes(after: number | null, namePrefix: string | null, waitMs: number): Promise<SandboxChanges> {
+    return this.#changes.after(this.#open(), after, namePrefix, waitMs);
+  }
+
+  async openSession(session: StoredSession): Promise<boolean> {
+    const { sessions, keyring } = this.#open();
+    return sessions.open(session, keyring.get(session.keyId), Date.now());
+  }
+
+  async endSession(hash: string): Promise<void> {
+    this.#store?.sessions.end(hash);
   }
 
   async chargedMicros(sandboxId: string): Promise<number> {
@@ -473,22 +492,6 @@ const SECRET_PLACE = "rouse-key-of-this-answer";
 
 function withoutSecret(answer: object): string {
   return JSON.stringify(answer).replaceAll(/rouse_[a-z0-9]+_[a-z0-9]{12}_[A-Za-z0-9]{32}/g, SECRET_PLACE);
-}
-
-function plainKey(key: string, hash: string, now: number): StoredKey {
-  return {
-    id: parseApiKey(key)?.keyId ?? "",
-    hash,
-    name: "",
-    access: "full",
-    namePrefix: null,
-    maxSandboxes: null,
-    dailyLimitMicros: null,
-    memberId: null,
-    createdAt: now,
-    expiresAt: null,
-    revokedAt: null,
-  };
 }
 
 function parseTime(text: string | undefined): number | null {

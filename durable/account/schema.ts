@@ -164,4 +164,18 @@ export const migrations: readonly Migration[] = [
       CREATE INDEX sandboxes_by_suffix ON sandboxes (suffix);
     `,
   },
+  {
+    id: "0009-dashboard",
+    // sandboxes.change: grows over all of them, so that whoever has seen one knows what is newer.
+    sql: `
+      CREATE TABLE sessions (
+        hash TEXT PRIMARY KEY,
+        key_id TEXT NOT NULL,
+        access TEXT NOT NULL,
+        expires_at INTEGER NOT NULL
+      ) STRICT;
+      ALTER TABLE sandboxes ADD COLUMN change INTEGER NOT NULL DEFAULT 0;
+      CREATE INDEX sandboxes_by_change ON sandboxes (change);
+    `,
+  },
 ];

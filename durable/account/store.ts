@@ -9,6 +9,7 @@ import { Profiles } from "./profile.ts";
 import { Purse } from "./purse.ts";
 import { Runs } from "./runs.ts";
 import { migrations } from "./schema.ts";
+import { Sessions } from "./sessions.ts";
 
 /** How long a deleted sandbox's sequence number is kept, milliseconds: longer than a late summary can be under way. */
 const TOMBSTONE_MS = 86_400_000;
@@ -22,6 +23,7 @@ export interface Position {
 export class AccountStore {
   readonly #sql: SqlStorage;
   readonly keyring: Keyring;
+  readonly sessions: Sessions;
   readonly profiles: Profiles;
   readonly runs: Runs;
   readonly purse: Purse;
@@ -31,6 +33,7 @@ export class AccountStore {
     this.#sql = storage.sql;
     migrate(storage, migrations);
     this.keyring = new Keyring(this.#sql);
+    this.sessions = new Sessions(this.#sql);
     this.profiles = new Profiles(this.#sql);
     this.runs = new Runs(this.#sql);
     this.purse = new Purse(this.#sql);
@@ -55,14 +58,16 @@ export class AccountStore {
   saveSummary({ label, sequence, sandbox, hostId, createdBy }: Summary, now: number): void {
     this.#sql.exec(
       `INSERT OR REPLACE INTO sandboxes
-         (label, sequence, changed_at, created_at, state, name, body, host_id, key_id, suffix)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, (SELECT suffix FROM sandboxes WHERE label = ?)))`,
+         (label, sequence, changed_at, change, created_at, state, name, body, host_id, key_id, suffix)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce(?, (SELECT suffix FROM sandboxes WHERE label = ?)))`,
       label,
       sequence,
       now,
+      this.lastChange() + 1,
       sandbox?.createdAt ?? null,
       sandbox?.state ?? null,
-      sandbox?.name ?? null,
+      // Of one that is gone, the name that it had: keys limited to a prefix learn that it is gone.
+      sandbox ? sandbox.name : this.#nameOf(label),
       sandbox && JSON.stringify(sandbox),
       hostId,
       createdBy,
@@ -108,6 +113,35 @@ export class AccountStore {
       )
       .toArray()
       .map((row) => JSON.parse(row.body) as Sandbox);
+  }
+
+  /** The number of the newest change of any sandbox; 0 before the first. */
+  lastChange(): number {
+    return this.#sql.exec<{ last: number | null }>("SELECT MAX(change) AS last FROM sandboxes").one().last ?? 0;
+  }
+
+  /** Labels whose sandbox changed after a change, the oldest change first, each as it is now; null: it is gone. */
+  changesAfter(
+    change: number,
+    namePrefix: string | null,
+    limit: number,
+  ): { change: number; label: string; sandbox: Sandbox | null }[] {
+    const prefix = namePrefix ?? "";
+    return this.#sql
+      .exec<{ change: number; label: string; body: string | null }>(
+        `SELECT change, label, body FROM sandboxes
+         WHERE change > ? AND (? = '' OR substr(name, 1, ?) = ?) ORDER BY change LIMIT ?`,
+        ...[change, prefix, [...prefix].length, prefix, limit],
+      )
+      .toArray()
+      .map(({ body, ...row }) => ({ ...row, sandbox: body === null ? null : (JSON.parse(body) as Sandbox) }));
+  }
+
+  #nameOf(label: string): string | null {
+    const [row] = this.#sql
+      .exec<{ name: string | null }>("SELECT name FROM sandboxes WHERE label = ?", label)
+      .toArray();
+    return row?.name ?? null;
   }
 
   /** One sandbox of the index. */

@@ -16,10 +16,21 @@ export function parseApiKey(key: string): { account: string; keyId: string } | n
 }
 
 export function newApiKey(account: string): string {
-  return `rouse_${account}_${randomText(LOWER, 12)}_${randomText(
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
-    32,
-  )}`;
+  return `rouse_${account}_${randomText(LOWER, 12)}_${randomText(LETTERS, 32)}`;
+}
+
+/**
+ * `rouses_<account>_<secret>`: what a browser that is signed in has in its cookie. It is no key: it counts only there,
+ * and only with what shows that a page of the dashboard asks.
+ */
+const SESSION = /^rouses_([a-z][a-z0-9]{0,13})_[A-Za-z0-9]{43}$/;
+
+export function sessionAccount(token: string): string | null {
+  return SESSION.exec(token)?.[1] ?? null;
+}
+
+export function newSessionToken(account: string): string {
+  return `rouses_${account}_${randomText(LETTERS, 43)}`;
 }
 
 /** A name for an account that nobody chose one for. */
@@ -28,6 +39,7 @@ export function newAccountName(): string {
 }
 
 const LOWER = "abcdefghijklmnopqrstuvwxyz0123456789";
+const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
 /** Money as whole microdollars. */
 export const Micros = z.int().min(0).max(1_000_000_000_000_000);

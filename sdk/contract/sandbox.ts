@@ -448,6 +448,30 @@ export const ListQuery = z.strictObject({
 });
 export type ListQuery = z.infer<typeof ListQuery>;
 
+/** Query of `GET /v1/sandboxes:changes`. Without `after` it says where to begin, and no changes. */
+export const ChangesQuery = z.strictObject({
+  after: z.coerce.number().int().min(0).optional(),
+  /** How long to wait for the next change where there is none yet. */
+  waitSeconds: z.coerce.number().int().min(0).max(60).optional(),
+});
+
+/** Sandboxes that changed, each as it is now. Changes of use and of cost alone are none. */
+export const SandboxChanges = z
+  .object({
+    data: z.array(
+      z.object({
+        label: z.string(),
+        /** null: there is none under the label any more. */
+        sandbox: Sandbox.nullable(),
+      }),
+    ),
+    /** The `after` of the next call. */
+    nextAfter: z.int(),
+    hasMore: z.boolean(),
+  })
+  .meta({ id: "SandboxChanges" });
+export type SandboxChanges = z.infer<typeof SandboxChanges>;
+
 export const GetQuery = z.strictObject({
   waitFor: z.enum(["running", "paused", "stopped"]).optional(),
   timeoutSeconds: z.coerce.number().int().min(1).max(limits.waitSecondsMax).optional(),

@@ -6,10 +6,11 @@ import type { Host, NewHost } from "../contract/host.ts";
 import {
   DeletedSandbox as DeletedSandboxSchema,
   Sandbox as SandboxSchema,
+  SandboxChanges as SandboxChangesSchema,
   SandboxList,
   limits,
 } from "../contract/sandbox.ts";
-import type { DeletedSandbox, SandboxState } from "../contract/sandbox.ts";
+import type { DeletedSandbox, SandboxChanges, SandboxState } from "../contract/sandbox.ts";
 import { Usage as UsageSchema } from "../contract/usage.ts";
 import type { Usage } from "../contract/usage.ts";
 import { z } from "zod";
@@ -52,6 +53,8 @@ export interface RouseOptions {
   baseUrl?: string | undefined;
   /** Used in place of the platform's `fetch`. */
   fetch?: typeof fetch | undefined;
+  /** Begins a WebSocket in place of the platform's, where the way there needs no key: of a page that has a cookie. */
+  webSocket?: ((url: string) => WebSocket) | undefined;
   /** Time limit of each call with its retries, milliseconds; 300 000 unless given, 0 for none. */
   timeoutMs?: number | undefined;
   /** Retries after the first try; 4 unless given. Changes are retried under one idempotency key. */
@@ -243,6 +246,21 @@ export class Sandboxes {
   /** The sandboxes that match, oldest first, page by page. */
   list(filter: ListFilter = {}, options: RequestOptions = {}): Promise<Page<Sandbox>> {
     return this.#page(filter, undefined, options);
+  }
+
+  /**
+   * Sandboxes that changed after a change, each as it is now; none of it wakes one. Without `after` the answer says where
+   * to begin. Changes of use and of cost alone are none.
+   * @param options `waitSeconds`: how long to wait for the next one where there is none yet, at most 60
+   */
+  async changes({
+    after,
+    waitSeconds,
+    ...options
+  }: RequestOptions & { after?: number | undefined; waitSeconds?: number | undefined } = {}): Promise<SandboxChanges> {
+    const query = { after, waitSeconds };
+    const call = { method: "GET", path: "/v1/sandboxes:changes", query, ...options } as const;
+    return parseAnswer(SandboxChangesSchema, await this.#transport.json(call));
   }
 
   /** Delete by id or name, from any state. Works again on a deleted id. See {@link Sandbox.delete}. */

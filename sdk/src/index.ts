@@ -234,6 +234,7 @@ export type {
   Durability,
   Preview,
   Sandbox as SandboxInfo,
+  SandboxChanges,
   SandboxState,
   StopReason,
   UpdateSandbox,

@@ -46,6 +46,7 @@ export interface TransportOptions {
   apiKey?: string | undefined;
   baseUrl?: string | undefined;
   fetch?: typeof fetch | undefined;
+  webSocket?: ((url: string) => WebSocket) | undefined;
   timeoutMs: number;
   maxRetries: number;
   waitForCapacityMs: number;
@@ -72,6 +73,11 @@ export class Transport {
       this.#credentials = null;
       throw error;
     }
+  }
+
+  /** The caller's way to begin a WebSocket; undefined for the platform's. */
+  get webSocket(): ((url: string) => WebSocket) | undefined {
+    return this.#options.webSocket;
   }
 
   /** The platform's or the caller's fetch, without anything added. */

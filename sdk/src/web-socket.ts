@@ -23,6 +23,9 @@ export async function beginSocket(
   query: Record<string, QueryValue> = {},
 ): Promise<WebSocket> {
   const { baseUrl, apiKey } = await remote.transport.credentials();
+  const url = `${baseUrl.replace(/^http/, "ws")}${remote.path(suffix)}${queryString(query)}`;
+  const { webSocket } = remote.transport;
+  if (webSocket !== undefined) return withBuffers(webSocket(url));
   const Socket = (globalThis as unknown as { WebSocket?: WithHeaders }).WebSocket;
   // In browsers and Workers the second argument is a list of subprotocols.
   if (Socket === undefined || "document" in globalThis || "WebSocketPair" in globalThis)
@@ -30,9 +33,11 @@ export async function beginSocket(
       "This runtime has no WebSockets that send an API key.",
       "Use Node.js 22 or newer, Deno or Bun.",
     );
-  const url = `${baseUrl.replace(/^http/, "ws")}${remote.path(suffix)}${queryString(query)}`;
   const headers = { authorization: `Bearer ${apiKey}`, "x-rouse-client": `sdk-js/${VERSION}` };
-  const socket = new Socket(url, { headers });
+  return withBuffers(new Socket(url, { headers }));
+}
+
+function withBuffers(socket: WebSocket): WebSocket {
   socket.binaryType = "arraybuffer";
   return socket;
 }

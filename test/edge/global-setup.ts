@@ -11,6 +11,7 @@ declare module "vitest" {
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  await import("../../worker/dashboard/build.ts");
   const host = new FakeHost(roots);
   project.provide("hostUrl", await host.listen());
   const resolver = await TestResolver.start();

@@ -37,6 +37,14 @@ const zones: readonly Zone[] = [
   { root: "sdk/src", imports: ["sdk/contract"], packages: ["zod"], node: false },
   { root: "sdk/cli", imports: ["sdk/src", "sdk/contract"], packages: ["zod"], node: true },
   { root: "worker", imports: ["durable", "sdk/contract"], node: true },
+  // Runs in browsers; its bundler on whoever bundles the Worker.
+  {
+    root: "worker/dashboard",
+    imports: ["sdk/src", "sdk/contract"],
+    packages: ["preact", "zod", "@xterm/xterm", "@xterm/addon-fit"],
+    node: false,
+  },
+  { root: "worker/dashboard/build.ts", imports: [], packages: ["esbuild"], node: true },
   { root: "durable", imports: ["sdk/contract"], node: true },
   { root: "backend-pool", imports: ["sdk/contract"], node: true },
   { root: "backend-pool/local", imports: ["backend-pool", "sdk/src", "sdk/contract"], node: true },
@@ -111,7 +119,7 @@ function importsOf(text: string): Import[] {
 }
 
 function importFaults(file: SourceFile): Fault[] {
-  if (!file.path.endsWith(".ts")) return [];
+  if (!/\.tsx?$/.test(file.path)) return [];
   const zone = zones
     .filter(({ root }) => within(file.path, root))
     .toSorted((a, b) => b.root.length - a.root.length)
@@ -167,7 +175,7 @@ function shellFaults(file: SourceFile): Fault[] {
 function lengthFaults(file: SourceFile): Fault[] {
   const lines = file.text.split("\n").length - (file.text.endsWith("\n") ? 1 : 0);
   if (lines <= MAX_LINES || longFileReason.test(file.text)) return [];
-  const mark = file.path.endsWith(".ts") ? "//" : "#";
+  const mark = /\.tsx?$/.test(file.path) ? "//" : "#";
   const message = `${lines} lines, over ${MAX_LINES}: split it, or begin with "${mark} long file: <reason>"`;
   return [{ path: file.path, line: 1, message }];
 }
@@ -197,14 +205,14 @@ function withoutComments(text: string): string {
 
 const skippedFolders = new Set(["node_modules", "dist", "coverage"]);
 
-/** Every .ts, .py and .sh file below a folder, without generated and hidden folders. */
+/** Every .ts, .tsx, .py and .sh file below a folder, without generated and hidden folders. */
 export function sourceFiles(root: string): SourceFile[] {
   const files: SourceFile[] = [];
   const walk = (folder: string) => {
     for (const entry of readdirSync(join(root, folder), { withFileTypes: true })) {
       const path = posix.join(folder, entry.name);
       if (entry.isDirectory() && !entry.name.startsWith(".") && !skippedFolders.has(entry.name)) walk(path);
-      if (entry.isFile() && /\.(?:ts|py|sh)$/.test(entry.name)) {
+      if (entry.isFile() && /\.(?:tsx?|py|sh)$/.test(entry.name)) {
         files.push({ path, text: readFileSync(join(root, path), "utf8") });
       }
     }

@@ -31,7 +31,7 @@ import {
 } from "../../sdk/contract/guest.ts";
 import { EventList, EventListQuery } from "../../sdk/contract/event.ts";
 import {
-  CreatePreview,
+  ChangesQuery,
   CreateSandbox,
   DeletedSandbox,
   DeleteQuery,
@@ -39,10 +39,9 @@ import {
   GetQuery,
   HoldSandbox,
   ListQuery,
-  Preview,
-  PreviewQuery,
   ReleaseSandbox,
   Sandbox,
+  SandboxChanges,
   SandboxList,
   SetRetention,
   UpdateSandbox,
@@ -64,6 +63,7 @@ import { hooks } from "./hook-operations.ts";
 import { links } from "./link-operations.ts";
 import { sockets } from "./socket-operations.ts";
 import type { Operation } from "./operation.ts";
+import { previews } from "./preview-operations.ts";
 import { mcp } from "./mcp-operations.ts";
 import { memory, sharedMemory, stores } from "./memory-operations.ts";
 import { schedules } from "./schedule-operations.ts";
@@ -88,6 +88,13 @@ const sandboxes: readonly Omit<Operation, "work">[] = [
     answer: Sandbox,
   },
   { method: "GET", path: S, summary: "List sandboxes, oldest first.", query: ListQuery, answer: SandboxList },
+  {
+    method: "GET",
+    path: `${S}:changes`,
+    summary: "Sandboxes that changed after a change, as they are now; with waitSeconds, wait for the next one.",
+    query: ChangesQuery,
+    answer: SandboxChanges,
+  },
   {
     method: "GET",
     path: ID,
@@ -189,40 +196,6 @@ const sandboxes: readonly Omit<Operation, "work">[] = [
     query: NoQuery,
     body: SetRetention,
     answer: Sandbox,
-  },
-];
-
-const previews: readonly Omit<Operation, "work">[] = [
-  {
-    method: "POST",
-    path: `${ID}/previews`,
-    summary: "Open a port by link token, or to everybody.",
-    query: NoQuery,
-    body: CreatePreview,
-    answer: Preview,
-  },
-  { method: "GET", path: `${ID}/previews`, summary: "List opened ports.", query: NoQuery, answer: listOf(Preview) },
-  {
-    method: "GET",
-    path: `${ID}/previews/{port}`,
-    summary: "Read an opened port, with a fresh token.",
-    query: PreviewQuery,
-    answer: Preview,
-  },
-  {
-    method: "POST",
-    path: `${ID}/previews/{port}:rotate`,
-    summary: "End all tokens of a port and answer a new one.",
-    query: NoQuery,
-    body: Empty,
-    answer: Preview,
-  },
-  {
-    method: "DELETE",
-    path: `${ID}/previews/{port}`,
-    summary: "Close a port.",
-    query: NoQuery,
-    answer: z.object({ id: z.string(), sandboxId: z.string(), port: z.int(), deleted: z.literal(true) }),
   },
 ];
 

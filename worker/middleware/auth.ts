@@ -1,10 +1,11 @@
 /** Who calls: API keys of people and agents, host keys of hosts. */
 import { accountObject, type KeyVerdict } from "../../durable/account/api.ts";
 import { equalHashes, sha256Hex } from "../../durable/hash.ts";
-import { DEFAULT_ACCOUNT, parseApiKey } from "../../sdk/contract/account.ts";
+import { DEFAULT_ACCOUNT, parseApiKey, sessionAccount } from "../../sdk/contract/account.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { hostKey, parseHostKey } from "../../sdk/contract/host-secrets.ts";
 import { BoundedMap } from "../bounded-map.ts";
+import { isFromOwnPage, sessionToken } from "../session.ts";
 
 export interface Caller extends KeyVerdict {
   readonly account: string;
@@ -19,21 +20,25 @@ const BAD_MS = 2000;
 
 const verdicts = new BoundedMap<{ readonly caller: Caller | null; readonly until: number }>(4096);
 
-/** Whose key it is, or null. Known keys cost neither hashing nor an object. */
+/** Whose API key it is, or null. Known keys cost neither hashing nor an object. */
 export async function callerOf(env: Env, key: string, now: number): Promise<Caller | null> {
-  const known = verdicts.get(key);
-  return known && known.until > now ? known.caller : askCaller(env, key, now);
+  return parseApiKey(key) ? remembered(env, key, now) : null;
 }
 
-/** Asks the account anew: for everything but the way to a machine, a revoked key ends at once. */
+async function remembered(env: Env, secret: string, now: number): Promise<Caller | null> {
+  const known = verdicts.get(secret);
+  return known && known.until > now ? known.caller : askCaller(env, secret, now);
+}
+
+/** Asks the account anew: for everything but the way to a machine, a revoked key or session ends at once. */
 async function askCaller(env: Env, key: string, now: number): Promise<Caller | null> {
-  const parsed = parseApiKey(key);
-  if (!parsed) return null;
+  const account = parseApiKey(key)?.account ?? sessionAccount(key);
+  if (account === null) return null;
   // What was found to be no key is not asked of again at once.
   const known = verdicts.get(key);
   if (known && known.caller === null && known.until > now) return null;
-  const verdict = await accountObject(env.ACCOUNT, parsed.account).verifyKey(await sha256Hex(key));
-  const caller = verdict && { ...verdict, account: parsed.account };
+  const verdict = await accountObject(env.ACCOUNT, account).verifyKey(await sha256Hex(key));
+  const caller = verdict && { ...verdict, account };
   const until = Math.min(now + (caller ? GOOD_MS : BAD_MS), caller?.expiresAt ?? Infinity);
   verdicts.set(key, { caller, until });
   return caller;
@@ -44,18 +49,38 @@ export function forgetKeys(account: string, keyIds: readonly string[]): void {
   verdicts.deleteWhere(({ caller }) => caller?.account === account && keyIds.includes(caller.keyId));
 }
 
+export function forgetSession(token: string): void {
+  verdicts.delete(token);
+}
+
 /** The key of `Authorization: Bearer`, or null. */
 export function bearerOf(headers: Headers): string | null {
   const value = headers.get("authorization");
   return value !== null && /^bearer /i.test(value) ? value.slice(7).trim() : null;
 }
 
+/** The caller of a session that has just begun. */
+export function callerOfSession(env: Env, token: string): Promise<Caller | null> {
+  return sessionAccount(token) === null ? Promise.resolve(null) : askCaller(env, token, Date.now());
+}
+
+/** Who is signed in to the dashboard in the browser that asks, where a page of the dashboard asks; or null. */
+export async function sessionCaller(env: Env, request: Request, url: URL, fresh: boolean): Promise<Caller | null> {
+  const token = sessionToken(request.headers, url);
+  if (token === null || sessionAccount(token) === null || !(await isFromOwnPage(request, url, token))) return null;
+  return fresh ? askCaller(env, token, Date.now()) : remembered(env, token, Date.now());
+}
+
 /** @param fresh ask the account, whatever is remembered. @throws RouseFailure `unauthorized` */
-export async function authenticate(env: Env, request: Request, fresh: boolean): Promise<Caller> {
+export async function authenticate(env: Env, request: Request, url: URL, fresh: boolean): Promise<Caller> {
   const key = bearerOf(request.headers);
-  if (key === null) throw new RouseFailure("unauthorized", "The request has no API key.");
+  if (key === null) {
+    const caller = await sessionCaller(env, request, url, fresh);
+    if (caller) return caller;
+    throw new RouseFailure("unauthorized", "The request has no API key.");
+  }
   const now = Date.now();
-  const caller = await (fresh ? askCaller(env, key, now) : callerOf(env, key, now));
+  const caller = parseApiKey(key) && (await (fresh ? askCaller(env, key, now) : remembered(env, key, now)));
   if (!caller) throw new RouseFailure("unauthorized", "The API key is not valid.");
   return caller;
 }

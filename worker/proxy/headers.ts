@@ -1,6 +1,7 @@
 /** Which headers of a request reach the program in a sandbox. */
 import { LINK_TOKEN_NAME } from "../../durable/named-url.ts";
 import { hostHeaders } from "../../sdk/contract/host.ts";
+import { withoutSession } from "../session.ts";
 
 /** They belong to one connection. `upgrade` and `connection` stay for a WebSocket. */
 const HOP_BY_HOP = [
@@ -52,7 +53,11 @@ export function guestHeaders(from: Headers, to: Forwarded): Headers {
     );
   if (to.dropAuthorization) headers.delete("authorization");
   const cookie = from.get("cookie");
-  if (cookie?.includes(`${LINK_TOKEN_NAME}=`)) setOrDelete(headers, "cookie", withoutToken(cookie));
+  if (cookie !== null) {
+    // Below /s/ a program is on the dashboard's own origin.
+    const own = cookie.includes("rouse_session=") ? withoutSession(cookie) : cookie;
+    setOrDelete(headers, "cookie", own.includes(`${LINK_TOKEN_NAME}=`) ? withoutToken(own) : own);
+  }
   // What a client says of where it comes from is hearsay.
   setOrDelete(headers, "x-forwarded-for", from.get("cf-connecting-ip") ?? "");
   headers.set("x-forwarded-host", to.host);

@@ -129,6 +129,30 @@ async function approvalOf(env: Env, fields: Record<string, string>): Promise<App
   return { account: caller.account, maker: caller.keyId, access };
 }
 
+export type DeviceGrant =
+  | { readonly ok: false; readonly error: string }
+  | {
+      readonly ok: true;
+      readonly account: string;
+      readonly keyId: string;
+      readonly access: KeyAccess;
+      /** The first key of a trial account. */
+      readonly key?: string;
+    };
+
+/** What an approval opens for a browser, which acts as the approver's key and gets none of its own. */
+export async function deviceGrant(env: Env, deviceCode: string): Promise<DeviceGrant> {
+  const [code = "", secret = ""] = deviceCode.split(".");
+  if (!isCode(code) || secret === "") return { ok: false, error: "invalid_grant" };
+  const poll = await loginObject(env.LOGIN, code).poll(await sha256Hex(secret));
+  if (!poll.ok) return poll;
+  const { approval } = poll;
+  if (!("trial" in approval))
+    return { ok: true, account: approval.account, keyId: approval.maker, access: approval.access };
+  const key = await keyOf(env, approval, poll.clientName, poll.once);
+  return { ok: true, account: approval.account, keyId: parseApiKey(key)?.keyId ?? "", access: "full", key };
+}
+
 /** The key of an approved login; the same one however often it is asked for. */
 async function keyOf(env: Env, approval: Approval, clientName: string, once: string): Promise<string> {
   const object = accountObject(env.ACCOUNT, approval.account);

@@ -5,6 +5,7 @@ import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { eventLimits, EventListQuery } from "../../sdk/contract/event.ts";
 import { labelFor, labelForKey, randomLabel } from "../../sdk/contract/names.ts";
 import {
+  ChangesQuery,
   CreateSandbox,
   DeleteQuery,
   ExtendSandbox,
@@ -15,6 +16,7 @@ import {
   SetRetention,
   UpdateSandbox,
   WakeSandbox,
+  type Sandbox,
 } from "../../sdk/contract/sandbox.ts";
 import { idempotencyKey, readJson, readQuery } from "../api/input.ts";
 import { mustSee } from "../middleware/permission.ts";
@@ -29,6 +31,7 @@ const WAIT_MS = 60_000;
 export async function sandboxRoute(context: Context): Promise<Response> {
   const { method, path } = context.operation;
   if (path === "/v1/sandboxes") return method === "POST" ? create(context) : list(context);
+  if (path === "/v1/sandboxes:changes") return changes(context);
   if (method === "GET") {
     if (path.endsWith(":resume")) return resume(context);
     return path.endsWith(":why") ? why(context) : path.endsWith("/events") ? events(context) : read(context);
@@ -71,9 +74,21 @@ async function list({ env, caller, url }: Context): Promise<Response> {
     throw new RouseFailure("invalid_request", "The cursor is not one of ours.", {
       details: { issues: [{ path: "cursor", message: "not a cursor" }] },
     });
-  // Names of variables, rules, and what a sandbox starts with, are for single reads.
-  const left = { envNames: undefined, network: undefined, onBoot: undefined, onWake: undefined, services: undefined };
-  return Response.json({ ...page, data: page.data.map((sandbox) => ({ ...sandbox, ...left })) });
+  return Response.json({ ...page, data: page.data.map(inList) });
+}
+
+/** Names of variables, rules, and what a sandbox starts with, are for single reads. */
+function inList(sandbox: Sandbox): Sandbox {
+  const { envNames: _names, network: _network, onBoot: _boot, onWake: _wake, services: _services, ...shown } = sandbox;
+  return shown;
+}
+
+async function changes({ env, caller, url }: Context): Promise<Response> {
+  const { after = null, waitSeconds = 0 } = readQuery(ChangesQuery, url.searchParams);
+  const object = accountObject(env.ACCOUNT, caller.account);
+  const found = await object.changes(after, caller.namePrefix, waitSeconds * 1000);
+  const data = found.data.map(({ label, sandbox }) => ({ label, sandbox: sandbox && inList(sandbox) }));
+  return Response.json({ ...found, data });
 }
 
 async function read({ env, caller, url, params, note }: Context): Promise<Response> {
