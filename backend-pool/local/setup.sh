@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Bring this machine to where Rouse runs: npm packages, and the system packages for virtual machines.
-#   setup.sh [--packages-only]     --packages-only: npm packages alone
+#   setup.sh [--packages-only | --browser]     --packages-only: npm packages alone; --browser: also what tests of the dashboard need
 # Safe to run again and twice at once; quick when nothing is missing. ROUSE_QUIET=1 then prints nothing.
 set -euo pipefail
 
@@ -11,11 +11,13 @@ trixie_key=/usr/share/keyrings/debian-archive-trixie-automatic.gpg
 wait_limit=300 # seconds to wait for another apt or another set-up
 
 system=yes
+browser=
 case "${1:-}" in
   "") ;;
+  --browser) browser=yes ;;
   --packages-only) system= ;;
   *)
-    echo "usage: setup.sh [--packages-only]" >&2
+    echo "usage: setup.sh [--packages-only | --browser]" >&2
     exit 2
     ;;
 esac
@@ -63,6 +65,7 @@ busybox-static /var/lib/dpkg/info/busybox-static.list
 ca-certificates /etc/ssl/certs/ca-certificates.crt
 debian-archive-keyring $trixie_key
 END
+  if [ -n "$browser" ] && [ ! -e /usr/bin/chromium ]; then echo chromium; fi
   # Without root, mmdebstrap builds in a user namespace.
   if [ "$EUID" -ne 0 ] && ! type -P newuidmap >/dev/null; then echo uidmap; fi
 }

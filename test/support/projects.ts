@@ -12,6 +12,7 @@ export const testProjects: readonly {
   { name: "edge", alone: false },
   { name: "host", alone: false },
   { name: "serve", alone: false },
+  { name: "browser", alone: false },
   { name: "archive", alone: false },
   { name: "conformance", alone: true },
   { name: "fencing", alone: true },
