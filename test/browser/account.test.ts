@@ -14,7 +14,7 @@ describe.skipIf(noBrowser)("the account", () => {
     const { page, complaints } = await world.signedIn("/keys");
     await page.getByRole("button", { name: "New key" }).click();
     const dialog = page.getByRole("dialog", { name: "New key" });
-    await dialog.getByLabel("Name").fill(name);
+    await dialog.getByLabel("Name", { exact: true }).fill(name);
     await dialog.getByLabel("It may").selectOption("read");
     await dialog.getByRole("button", { name: "Make it" }).click();
     const key = await page.getByLabel("API key", { exact: true }).innerText();

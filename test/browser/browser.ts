@@ -1,6 +1,6 @@
 /** A browser for the tests of a file, and what it complained of. */
 import { randomUUID } from "node:crypto";
-import { existsSync } from "node:fs";
+import { accessSync, constants, existsSync } from "node:fs";
 import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
 import { Rouse } from "../../sdk/src/client.ts";
 import type { Sandbox } from "../../sdk/src/sandbox.ts";
@@ -8,7 +8,20 @@ import type { Sandbox } from "../../sdk/src/sandbox.ts";
 const PROGRAM = process.env["ROUSE_CHROMIUM"] ?? "/usr/bin/chromium";
 
 /** Why the dashboard can't be tried here; null: it can. */
-export const noBrowser = existsSync(PROGRAM) ? null : `there is no ${PROGRAM}: apt-get install chromium`;
+export const noBrowser = !existsSync(PROGRAM)
+  ? `there is no ${PROGRAM}: apt-get install chromium`
+  : mayHaveWorkspace()
+    ? null
+    : "machines are processes of this user, who may not have /workspace";
+
+function mayHaveWorkspace(): boolean {
+  try {
+    accessSync(existsSync("/workspace") ? "/workspace" : "/", constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 export interface Look {
   readonly page: Page;

@@ -1,5 +1,5 @@
 /** Every view as it looks: for assistive programs, in contrast, in light and dark, and on a phone. */
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import type { AxeResults } from "axe-core";
 import type { Page } from "playwright-core";
@@ -11,6 +11,7 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 describe.skipIf(noBrowser)("every view", () => {
   let world: World;
   let views: string[];
+  let file: string;
   beforeAll(async () => {
     world = await World.begin(inject("url"), inject("apiKey"));
     const sandbox = await world.made({
@@ -23,11 +24,16 @@ describe.skipIf(noBrowser)("every view", () => {
     await sandbox.hooks.create({ name: "orders", provider: "none" });
     await sandbox.secrets.set("openai", { value: "sk-nothing-0123", hosts: ["api.example.com"] });
     await sandbox.schedules.create({ name: "nightly", cron: "@daily", action: { kind: "command", command: "true" } });
-    await sandbox.files.write("/workspace/a-file.txt", "text");
+    file = `/workspace/${freshName()}.txt`;
+    await sandbox.files.write(file, "text");
     const tabs = ["", "/files", "/links", "/inbox", "/snapshots", "/schedules", "/secrets", "/network", "/services"];
     views = ["", "/usage", "/keys", "/members", "/hosts", ...tabs.map((tab) => `/sandboxes/${sandbox.name}${tab}`)];
   });
-  afterAll(() => world.end());
+  afterAll(async () => {
+    // The machine is a process here, and its files are this machine's.
+    rmSync(file, { force: true });
+    await world.end();
+  });
 
   /** Goes to each view as people do, and waits until it is there. */
   async function* walk(page: Page): AsyncGenerator<string> {
@@ -91,7 +97,7 @@ describe.skipIf(noBrowser)("every view", () => {
     page.on("request", (request) => asked.push(request.url()));
     await page.goto(world.url());
     await page.getByLabel("API key").waitFor();
-    expect(asked.length).toBeLessThanOrEqual(6);
+    expect(asked.length).toBeLessThanOrEqual(7);
     expect(asked.filter((url) => !url.startsWith(`${world.origin}/dashboard`))).toEqual([]);
   });
 });

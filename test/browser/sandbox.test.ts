@@ -34,18 +34,20 @@ describe.skipIf(noBrowser)("one sandbox", () => {
   });
 
   it("shows, takes and gives files", async () => {
-    await sandbox.files.write("/workspace/notes.txt", "what the agent found");
-    await sandbox.files.mkdir("/workspace/data");
+    // The machine is a process here, and its folders are this machine's: names that nothing else has.
+    const [notes, data] = [`notes-${name}.txt`, `data-${name}`];
+    await sandbox.files.write(`/workspace/${notes}`, "what the agent found");
+    await sandbox.files.mkdir(`/workspace/${data}`);
     const { page, complaints } = await at("files");
-    await page.getByRole("button", { name: "notes.txt" }).first().click();
-    const dialog = page.getByRole("dialog", { name: "notes.txt" });
-    expect(await dialog.getByLabel("Content of notes.txt").innerText()).toBe("what the agent found");
+    await page.getByRole("button", { name: notes }).first().click();
+    const dialog = page.getByRole("dialog", { name: notes });
+    expect(await dialog.getByLabel(`Content of ${notes}`).innerText()).toBe("what the agent found");
     await page.keyboard.press("Escape");
-    await page.getByRole("button", { name: /data/ }).first().click();
+    await page.getByRole("button", { name: `${data} (folder)` }).click();
     await page.getByText("An empty folder").waitFor();
     await page.getByLabel("Upload").setInputFiles({ name: "in.csv", mimeType: "text/csv", buffer: Buffer.from("a,b") });
     await page.getByRole("cell", { name: "in.csv", exact: true }).waitFor();
-    expect(await sandbox.files.readText("/workspace/data/in.csv")).toBe("a,b");
+    expect(await sandbox.files.readText(`/workspace/${data}/in.csv`)).toBe("a,b");
     const [download] = await Promise.all([
       page.waitForEvent("download"),
       page.getByRole("link", { name: "Download in.csv" }).click(),
@@ -57,7 +59,8 @@ describe.skipIf(noBrowser)("one sandbox", () => {
     await page.getByRole("button", { name: "Delete in.csv" }).click();
     await page.getByRole("alertdialog").getByRole("button", { name: "Delete" }).click();
     await page.getByText("An empty folder").waitFor();
-    expect(await sandbox.files.exists("/workspace/data/in.csv")).toBe(false);
+    expect(await sandbox.files.exists(`/workspace/${data}/in.csv`)).toBe(false);
+    await Promise.all([notes, data].map((left) => sandbox.files.remove(`/workspace/${left}`, { recursive: true })));
     expect(complaints).toEqual([]);
   });
 
@@ -69,7 +72,7 @@ describe.skipIf(noBrowser)("one sandbox", () => {
     const link = await page.getByLabel("Link", { exact: true }).innerText();
     await page.getByRole("button", { name: "Done" }).click();
     // Nothing listens there, which is what one who may come in is told.
-    const visit = () => fetch(link, { redirect: "manual" }).then(({ status }) => status);
+    const visit = async () => (await (await world.look()).page.goto(link))?.status();
     expect(await visit()).not.toBe(401);
     await page.getByRole("button", { name: "Revoke for Ada" }).click();
     await page.getByRole("alertdialog", { name: "Revoke for Ada?" }).getByRole("button", { name: "Revoke" }).click();
@@ -79,11 +82,12 @@ describe.skipIf(noBrowser)("one sandbox", () => {
   });
 
   it("shows what came in by a webhook, and delivers it again", async () => {
+    const program = `server-${name}.js`;
     await sandbox.files.write(
-      "/workspace/server.js",
+      `/workspace/${program}`,
       `let n = 0; require("node:http").createServer((req, res) => { n += 1; res.end(String(n)); }).listen(18217, "127.0.0.1");`,
     );
-    const server = await sandbox.spawn([process.execPath, "server.js"], { cwd: "/workspace" });
+    const server = await sandbox.spawn([process.execPath, program], { cwd: "/workspace" });
     const { page, complaints } = await at("inbox");
     await page.getByRole("button", { name: "New webhook" }).click();
     const making = page.getByRole("dialog", { name: "New webhook" });
@@ -115,6 +119,7 @@ describe.skipIf(noBrowser)("one sandbox", () => {
       .poll(steps, { timeout: 20_000 })
       .toEqual(["received", "attempt", "delivered", "replayed", "attempt", "delivered"]);
     await server.kill();
+    await sandbox.files.remove(`/workspace/${program}`);
     expect(complaints).toEqual([]);
   });
 
@@ -142,16 +147,18 @@ describe.skipIf(noBrowser)("one sandbox", () => {
   });
 
   it("has a shell, which is there again after the page was left", async () => {
+    const typed = `typed-${name}.txt`;
     const { page, complaints } = await at("terminal");
     await page.getByText("The shell is open.").waitFor({ state: "attached" });
-    await page.keyboard.type("cd /workspace && echo $((6 * 7)) > typed.txt\n");
-    await expect.poll(() => sandbox.files.exists("/workspace/typed.txt"), { timeout: 20_000 }).toBe(true);
-    expect(await sandbox.files.readText("/workspace/typed.txt")).toBe("42\n");
+    await page.keyboard.type(`cd /workspace && echo $((6 * 7)) > ${typed}\n`);
+    await expect.poll(() => sandbox.files.exists(`/workspace/${typed}`), { timeout: 20_000 }).toBe(true);
+    expect(await sandbox.files.readText(`/workspace/${typed}`)).toBe("42\n");
     await page.reload();
     await page.getByText("The shell is open.").waitFor({ state: "attached" });
-    await expect.poll(() => page.locator(".xterm-rows").innerText(), { timeout: 20_000 }).toContain("typed.txt");
+    await expect.poll(() => page.locator(".xterm-rows").innerText(), { timeout: 20_000 }).toContain(typed);
     await page.keyboard.type("exit\n");
     await page.getByText("The shell ended.").waitFor();
+    await sandbox.files.remove(`/workspace/${typed}`);
     expect(complaints).toEqual([]);
   });
 

@@ -34,22 +34,22 @@ function App() {
   }, []);
   if (fault !== null) return <Fault of={fault} />;
   if (session === undefined) return <Loading />;
-  if (session === null)
-    return (
-      <>
-        <SignIn onSignedIn={setSession} />
-        <Notes />
-      </>
-    );
   const leave = async () => {
     feed.stop();
     await signOut();
     setSession(null);
   };
   return (
-    <SessionContext.Provider value={session}>
-      <Frame session={session} onLeave={() => void leave()} />
-    </SessionContext.Provider>
+    <>
+      {session === null ? (
+        <SignIn onSignedIn={setSession} />
+      ) : (
+        <SessionContext.Provider value={session}>
+          <Frame session={session} onLeave={() => void leave()} />
+        </SessionContext.Provider>
+      )}
+      <Notes />
+    </>
   );
 }
 
@@ -110,7 +110,6 @@ function Frame({ session, onLeave }: { session: DashboardSession; onLeave: () =>
         )}
         <View view={view} rest={rest} />
       </main>
-      <Notes />
     </>
   );
 }
