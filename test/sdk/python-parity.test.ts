@@ -10,6 +10,7 @@ import { exported, functionArguments, membersOf, reachable, type Members } from 
 const NOWHERE: ReadonlySet<string> = new Set([
   "signal", // A task is cancelled, a program interrupted.
   "fetch", // There is one client of HTTP.
+  "webSocket", // And none of WebSockets.
 ]);
 
 /** What differs, and why. `Class.member`, as TypeScript has it. */
@@ -64,10 +65,11 @@ const differs: Readonly<Record<string, { python: string[] | "none"; why: string 
     ]),
   ),
 };
-/** What Python does not have yet: terminals and forwarded ports need a client of WebSockets. */
+/** What Python does not have yet: terminals and forwarded ports need a client of WebSockets; lists are read anew. */
 const later: ReadonlySet<string> = new Set([
   ...["Terminal", "Terminals", "Sandbox.terminal"],
   ...["Forward", "Sandbox.forward"],
+  "Sandboxes.changes",
 ]);
 /** What Python has beside. */
 const more: Readonly<Record<string, string[]>> = {

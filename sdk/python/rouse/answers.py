@@ -2119,6 +2119,17 @@ class SandboxVolumesItem(TypedDict):
     sizeMiB: int
 
 
+class SandboxChanges(TypedDict):
+    data: List[SandboxChangesDataItem]
+    nextAfter: int
+    hasMore: bool
+
+
+class SandboxChangesDataItem(TypedDict):
+    label: str
+    sandbox: Optional[Sandbox]
+
+
 class SandboxList(TypedDict):
     data: List[Sandbox]
     nextCursor: Optional[str]

@@ -58,7 +58,7 @@ function Screen({ of, onAgain }: { of: SandboxInfo; onAgain: () => void }) {
             ? "The shell is open."
             : "Opening …"}
       </p>
-      <div ref={box} class="terminal" />
+      <div ref={box} class="shell" />
     </Section>
   );
 }
