@@ -32,6 +32,7 @@ import { signedObject } from "./routes/objects.ts";
 import { operatorRoute } from "./routes/operator.ts";
 import { previewRoute } from "./routes/previews.ts";
 import { openApiAnswer, referenceAnswer } from "./routes/reference.ts";
+import { rouseMcp } from "./routes/rouse-mcp.ts";
 import { sandboxRoute } from "./routes/sandboxes.ts";
 import { scheduleRoute } from "./routes/schedules.ts";
 import { sandboxSecretRoute, secretRoute } from "./routes/secrets.ts";
@@ -58,6 +59,7 @@ app.route("/", dashboard);
 app.all("/signed/objects/:token", (c) => signedObject(c.env, c.req.raw, c.env.note));
 app.all("/hooks/:token", (c) => takeHook(c.env, c.req.raw, c.req.param("token"), c.env.note));
 app.get("/v1/domains/tls-check", (c) => tlsCheck(c.env, new URL(c.req.url), c.env.note.id));
+app.all("/mcp", (c) => rouseMcp(c.env, c.req.raw, c.env.note, (request) => serve(c.env, request, c.env.note)));
 app.all("/v1/*", (c) => serve(c.env, c.req.raw, c.env.note));
 app.onError((fault, c) => faultResponse(fault, c.env.note.id));
 app.notFound((c) => {

@@ -3,7 +3,7 @@ import { errorBody, errorResponse, RouseFailure, type Failure } from "../sdk/con
 
 /** The answer to anything thrown. What is not an expected failure is a fault of ours, and its text stays in the log. */
 export function faultResponse(fault: unknown, requestId: string): Response {
-  if (fault instanceof RouseFailure) return errorResponse(fault, requestId);
+  if (fault instanceof RouseFailure) return errorResponse(fault, requestId, headersOf(fault));
   console.error(
     JSON.stringify({
       level: "error",
@@ -12,6 +12,11 @@ export function faultResponse(fault: unknown, requestId: string): Response {
     }),
   );
   return errorResponse({ code: "internal_error", message: "The edge failed." }, requestId);
+}
+
+/** Clients that look for how to authenticate are told (RFC 9110, 11.6.1). */
+function headersOf({ code }: RouseFailure): Record<string, string> {
+  return code === "unauthorized" ? { "www-authenticate": 'Bearer realm="rouse"' } : {};
 }
 
 /** On a named URL a stopped sandbox is a page that is not there. */

@@ -2,6 +2,9 @@
  * What an edge promises, whatever runs it. Each story begins on an edge that is then killed with SIGKILL, all of them
  * under way, and goes on after the next start; what must not happen a second time is looked at after one more.
  */
+import { fileURLToPath } from "node:url";
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { EdgeKind } from "../../backend-pool/local/launcher.ts";
 import { blobPath, VAULT_TICKET_HEADER, type ArchivePermit } from "../../sdk/contract/archive.ts";
@@ -57,6 +60,31 @@ const runner: Story = {
       expect((await edge.named<Counted>(name, "/counter")).body).toEqual({ counter: 2, generation: 1 });
     };
     return { after };
+  },
+};
+
+/** A client of MCP that has the command line started for it notices nothing: there are no sessions. */
+const tools: Story = {
+  async begin(edge) {
+    const client = new Client({ name: "a test", version: "1" });
+    const main = fileURLToPath(new URL("../../sdk/cli/main.ts", import.meta.url));
+    const env = { ROUSE_API_KEY: edge.apiKey, ROUSE_API_URL: `http://127.0.0.1:${edge.port}`, HOME: edge.dir };
+    await client.connect(
+      new StdioClientTransport({ command: process.execPath, args: [main, "mcp-server"], env, stderr: "ignore" }),
+    );
+    const name = "by-tools";
+    const use = async (tool: string, input: object) =>
+      (await client.callTool({ name: tool, arguments: { ...input } })).structuredContent;
+    expect((await client.listTools()).tools.map((tool) => tool.name)).toContain("exec");
+    expect(await use("sandbox_create", { name })).toMatchObject({ name, state: "running" });
+    return {
+      down: () => expect(use("sandbox_get", { sandbox: name })).rejects.toThrow("not reached"),
+      async after() {
+        expect(await use("sandbox_create", { name })).toMatchObject({ name, reused: true });
+        expect(await use("sandbox_delete", { sandbox: name })).toMatchObject({ state: "deleted" });
+        await client.close();
+      },
+    };
   },
 };
 
@@ -200,6 +228,7 @@ const brokenUpload: Story = {
 };
 
 const stories: Readonly<Record<string, Story>> = {
+  "serves MCP to a client of the command line, over a restart": tools,
   "keeps a sandbox that sleeps, wakes it by its name, and does not bring back a deleted one": sleeper,
   "keeps a sandbox that runs, and its run": runner,
   "keeps a share link, and its end": link,

@@ -6,7 +6,7 @@ import { descriptions } from "./descriptions.ts";
 import { codesOf } from "./error-answers.ts";
 import { idOf, parts, takesIdempotencyKey, takesPrefer, titleOf } from "./names.ts";
 import type { Operation } from "./operation.ts";
-import { behindEnd, type PlainRoute } from "./plain-routes.ts";
+import { behindEnd, mcpAnswers, type PlainRoute } from "./plain-routes.ts";
 
 type Json = Record<string, unknown>;
 
@@ -32,16 +32,6 @@ const headerParameters = {
     schema: { type: "string", examples: ["wait=60"] },
     description: "`wait=N`: seconds to wait until the change is done. Clients that say nothing wait for it.",
   },
-};
-
-const rpcError = {
-  description: "A JSON-RPC error of the transport, or one of the API.",
-  content: { "application/json": { schema: { type: "object" } } },
-};
-/** What MCP over HTTP answers beside results. */
-export const mcpAnswers = {
-  202: { description: "A notification, which has no answer." },
-  ...{ 400: rpcError, 406: rpcError, 415: rpcError },
 };
 
 /** OpenAPI 3.1; schemas with an id become components. */
@@ -131,7 +121,7 @@ function describePlain(route: PlainRoute): Json {
   const codes: readonly ErrorCode[] = [...(route.codes ?? []), "internal_error"];
   return {
     operationId: id,
-    tags: ["Without a key"],
+    tags: [route.key ? "MCP servers" : "Without a key"],
     summary,
     ...(route.key ? {} : { security: [] }),
     parameters: [

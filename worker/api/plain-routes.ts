@@ -36,6 +36,15 @@ const oauthError = {
     },
   },
 };
+const rpcError = {
+  description: "A JSON-RPC error of the transport, or one of the API.",
+  content: { "application/json": { schema: { type: "object" } } },
+};
+/** What MCP over HTTP answers beside results. */
+export const mcpAnswers = {
+  202: { description: "A notification, which has no answer." },
+  ...{ 400: rpcError, 406: rpcError, 415: rpcError },
+};
 /** `invalid_request`, with the status that HTTP has for a range. */
 export const behindEnd = {
   description: "The range is behind the object's end.",
@@ -67,6 +76,17 @@ export const plainRoutes: readonly PlainRoute[] = [
     query: { domain: "Host name" },
     answer: ["application/json", object({ domain: text })],
     codes: ["not_found"],
+  },
+  {
+    method: "POST",
+    path: "/mcp",
+    id: "mcp.call",
+    summary: "An MCP server (Streamable HTTP, without sessions) whose tools are the API's; a key as bearer.",
+    body: ["application/json", { type: "object" }],
+    answer: ["application/json", { type: "object" }],
+    codes: ["unauthorized", "forbidden", "payload_too_large", "method_not_allowed", "rate_limited"],
+    also: mcpAnswers,
+    key: true,
   },
   {
     method: "POST",

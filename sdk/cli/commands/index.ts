@@ -30,6 +30,7 @@ import { logout } from "./logout.ts";
 import { logs } from "./logs.ts";
 import { ls } from "./ls.ts";
 import { mcp } from "./mcp.ts";
+import { mcpServer } from "./mcp-server.ts";
 import { members } from "./members.ts";
 import { network } from "./network.ts";
 import { memory } from "./memory.ts";
@@ -95,6 +96,7 @@ export const commands: readonly Command[] = [
   object,
   memory,
   mcp,
+  mcpServer,
   store,
   checkpoint,
   drill,
