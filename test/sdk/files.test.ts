@@ -193,7 +193,10 @@ test("upload copies a folder with its permission bits, and names what it leaves 
   await writeFile(join(folder, "src", "deep", "big"), big);
   await symlink("run.sh", join(folder, "src", "link"));
   const report = await sandbox.files.upload(join(folder, "src"), "/workspace/src");
-  expect(report).toEqual({ files: 2, bytes: 10 + big.length, skipped: [join(folder, "src", "link")] });
+  expect(report).toEqual({
+    ...{ files: 2, bytes: 10 + big.length, totalBytes: 10 + big.length },
+    skipped: [join(folder, "src", "link")],
+  });
   expect(kept.get("/workspace/src/run.sh")).toEqual({ bytes: Buffer.from("#!/bin/sh\n"), mode: "750" });
   expect(kept.get("/workspace/src/deep/big")?.bytes.equals(big)).toBe(true);
 });
@@ -242,7 +245,7 @@ test("download of a folder never writes outside it, whatever the sandbox lists",
     }),
   );
   const report = await sandbox.files.download("/workspace/d", join(folder, "out"));
-  expect(report).toEqual({ files: 1, bytes: 2, skipped: ["/workspace/d/l"] });
+  expect(report).toEqual({ files: 1, bytes: 2, totalBytes: 2, skipped: ["/workspace/d/l"] });
   expect(await readFile(join(folder, "out", "sub", "a"), "utf8")).toBe("hi");
   for (const path of ["/workspace/d/../../evil", "/etc/passwd", "/workspace/d//x", "/workspace/d/..\\evil"]) {
     server.on(`GET ${SANDBOX}/files/list`, (_request, reply) => reply.json({ data: [entry(path)] }));
