@@ -1,11 +1,11 @@
-/** The package as its users get it: built, packed, unpacked, and run by the oldest Node on this machine. */
+/** The package as its users get it: built, packed, installed, and run by the oldest Node on this machine. */
 import { execFile } from "node:child_process";
-import { cp, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { VERSION } from "../../sdk/src/index.ts";
+import { cleanProject } from "./clean-project.ts";
 import { TEST_KEY, WireServer, sandboxInfo } from "./wire-server.ts";
 
 const run = promisify(execFile);
@@ -16,22 +16,9 @@ let folder: string;
 let node: string;
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), "rouse-package-"));
+  folder = await cleanProject();
   node = await oldestNode();
-  const built = join(folder, "built");
-  await mkdir(built);
-  await run(bin("tsc"), ["-p", join(root, "sdk"), "--noEmit", "false", "--outDir", join(built, "dist")]);
-  await cp(join(root, "sdk/package.json"), join(built, "package.json"));
-  await run(
-    process.execPath,
-    [join(root, "node_modules/npm/bin/npm-cli.js"), "pack", "--ignore-scripts", "--pack-destination", folder],
-    { cwd: built },
-  );
-  const installed = join(folder, "app/node_modules/rouse");
-  await mkdir(installed, { recursive: true });
-  await run("tar", ["xzf", join(folder, `rouse-${VERSION}.tgz`), "--strip-components=1", "-C", installed]);
-  await symlink(join(root, "node_modules/zod"), join(folder, "app/node_modules/zod"));
-}, 120_000);
+}, 600_000);
 afterAll(() => rm(folder, { recursive: true }));
 
 /** The lowest version among the Nodes on the PATH. */
@@ -168,6 +155,8 @@ test("the packed types serve a strict program", async () => {
 
 test("the packed command runs", async () => {
   const main = join(folder, "app/node_modules/rouse/dist/cli/main.js");
+  const installed = join(folder, "app/node_modules/.bin/rouse");
+  expect((await run(node, [await realpath(installed), "version"])).stdout).toBe(`rouse ${VERSION}\n`);
   expect((await run(node, [main, "version"])).stdout).toBe(`rouse ${VERSION}\n`);
   expect((await readFile(main, "utf8")).startsWith("#!/usr/bin/env node\n")).toBe(true);
 });
