@@ -46,7 +46,7 @@ describe.skipIf(noBrowser)("the list of sandboxes", () => {
         .getByRole("link", { name: tab })
         .click();
       await page.getByRole("heading", { level: 2 }).first().waitFor();
-      await page.waitForLoadState("networkidle");
+      await page.locator(".loading").first().waitFor({ state: "detached" });
     }
     expect([(await sandbox.refresh()).state, sandbox.info.generation]).toEqual(["paused", 1]);
   });
