@@ -62,7 +62,12 @@ it("tries ports of a private sandbox that sleeps: each answer is that of a sandb
       await seen(`${API}/s/${name}/${port}/`, name, headers),
       await seen(`${API}/s/${absent}/${port}/`, absent, headers),
     ]);
-    expect(new Set(answers.flat()).size).toBe(1);
+    // Below the dashboard's own host name, answers are in a sandbox of the browser's; there or not, they are the same.
+    for (const [one, other] of [
+      [0, 1],
+      [2, 3],
+    ] as const)
+      expect(new Set(answers.flatMap((all) => [all[one], all[other]])).size).toBe(1);
     expect(answers[0]?.[0]).toMatch(/^401 /);
   }
   await evictDurableObject(env.SANDBOX.getByName(`default/${name}`));
