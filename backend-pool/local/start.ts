@@ -52,4 +52,5 @@ Now you. The SDK and the CLI find the key by themselves (${keyFile}):
   npx rouse sandbox create --name my-agent --get-or-create --idle-pause 60
   npx rouse exec my-agent -- python3 -c 'print(6 * 7)'
   npx rouse ls
+The dashboard is at ${system.url}/dashboard: sign in with the key in that file.
 Ctrl-C ends it; machines sleep until the next start.`);
