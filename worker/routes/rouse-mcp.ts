@@ -29,12 +29,14 @@ export async function rouseMcp(env: Env, request: Request, note: RequestNote, se
   const origin = request.headers.get("origin");
   if (origin !== null && origin !== url.origin)
     throw new RouseFailure("forbidden", "The request is from another site.");
+  // The tools call with what the request brings: a browser's session is not for them.
+  const authorization = request.headers.get("authorization");
+  if (authorization === null) throw new RouseFailure("unauthorized", "The request has no API key.");
   const caller = await authenticate(env, request, url, true);
   note.account = caller.account;
   limitRate(caller.keyId, env.ROUSE_RATE_LIMIT, Date.now());
   // Without sessions there is nothing to listen to, or to end.
   if (request.method !== "POST") throw new RouseFailure("method_not_allowed", "MCP without sessions takes POST alone.");
-  const authorization = request.headers.get("authorization") ?? "";
   const api = new Api((method, path, { headers, body }) => {
     headers.set("authorization", authorization);
     return serve(new Request(url.origin + path, { method, headers, body }));
