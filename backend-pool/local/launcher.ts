@@ -66,6 +66,9 @@ export interface System {
   stop(): Promise<void>;
 }
 
+/** workerd waits for the last of its connections, and whoever listens for changes has one open without end. */
+const EDGE_STOP_MS = 3000;
+
 /** One process of the system. */
 export class Part {
   readonly name: string;
@@ -128,10 +131,13 @@ export class Part {
     return first;
   }
 
-  /** End in order, and wait for it. */
-  async stop(): Promise<void> {
+  /** End in order, and wait for it. @param limitMs then it is killed; unless given it has all the time that it takes */
+  async stop(limitMs?: number): Promise<void> {
     this.#wanted = false;
+    const child = this.#child;
+    const timer = limitMs === undefined ? undefined : setTimeout(() => child?.kill("SIGKILL"), limitMs);
     await this.#end("SIGTERM");
+    clearTimeout(timer);
   }
 
   /** `kill -9`, and wait for its end. It stays down until `start`. */
@@ -218,7 +224,7 @@ export async function launch(options: LaunchOptions): Promise<System> {
       hosts,
       stop: async () => {
         await Promise.all(hosts.map((part) => part.stop()));
-        await edge.stop();
+        await edge.stop(EDGE_STOP_MS);
       },
     };
   } catch (fault) {
