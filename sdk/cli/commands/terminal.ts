@@ -47,7 +47,7 @@ export const terminal: Command = {
     if (out.json) throw new UsageError("a terminal has no JSON", "Use rouse exec --json for a command's output.");
     if (!process.stdin.isTTY || !process.stdout.isTTY)
       throw new UsageError("this is no terminal", "Use rouse exec -i to pass input to a command.");
-    const { columns: cols, rows } = process.stdout;
+    const { cols, rows } = sizeNow();
     const words = args.rest ?? [];
     const command = words.length === 0 ? undefined : words.length === 1 ? words[0] : words;
     const [cwd, env] = [args.text("cwd"), args.pairs("env", process.env)];
@@ -67,7 +67,10 @@ class Keyboard {
   readonly #escapes = new Escapes();
   readonly #modes = new Modes();
   readonly #onKeys = (keys: Buffer): void => this.#type(keys);
-  readonly #onResize = (): void => this.#terminal.resize(process.stdout.columns, process.stdout.rows);
+  readonly #onResize = (): void => {
+    const { cols, rows } = sizeNow();
+    this.#terminal.resize(cols, rows);
+  };
   readonly #onEnd = (): void => this.#terminal.detach();
   readonly #onExit = (): void => this.#restore();
   readonly #onSignal = (_signal: string, number: number): void => process.exit(exitCodes.signal + number);
@@ -139,4 +142,10 @@ class Keyboard {
       process.stdin.setRawMode(false);
     } catch {}
   }
+}
+
+/** A terminal that nobody has looked at says that it has no size. */
+function sizeNow(): { cols: number; rows: number } {
+  const { columns, rows } = process.stdout;
+  return { cols: columns || 80, rows: rows || 24 };
 }
