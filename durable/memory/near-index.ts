@@ -2,8 +2,11 @@
  * An index of embeddings beside a memory, where the edge has one bound (Cloudflare Vectorize, metric cosine). It names
  * candidates, which are then compared exactly. It learns of changes late, so what it may not know yet is compared as well.
  */
+import type { SearchMemory } from "../../sdk/contract/memory.ts";
 import { backoffMs } from "../backoff.ts";
+import { whereOf } from "./record.ts";
 import type { MemoryStore } from "./store.ts";
+import { normalised } from "./vector.ts";
 
 /** So few embeddings are compared one by one at once: an index would not be quicker. */
 const COMPARED_AT_ONCE = 2000;
@@ -33,11 +36,15 @@ export class NearIndex {
   }
 
   /** Numbers of entries among which the nearest are; null: all have to be compared. */
-  async candidates(vector: Float32Array): Promise<readonly number[] | null> {
+  async candidates({ embedding, filter = {} }: SearchMemory): Promise<readonly number[] | null> {
+    // It would name what a filter leaves out.
+    if (!embedding || whereOf(filter).bindings.length > 0) return null;
     const { vectors } = this.#store.held;
+    if (vectors <= COMPARED_AT_ONCE) return null;
     const { unindexed } = this.#store;
     if (vectors - unindexed.length <= COMPARED_AT_ONCE) return null;
     try {
+      const vector = normalised(embedding);
       if ((await this.#size()) !== vector.length) return null;
       const { matches } = await this.#index.query([...vector], { topK: CANDIDATES, namespace: this.#namespace });
       return [...new Set([...matches.map(({ id }) => Number(id.slice(id.indexOf("-") + 1))), ...unindexed])];

@@ -69,10 +69,8 @@ export class MemoryObject extends DurableObject<Env> implements MemoryApi {
   }
 
   async search(ask: SearchMemory): Promise<Result<{ hits: MemoryHits }>> {
-    const { embedding, filter = {} } = ask;
-    const isAll = whereOf(filter).bindings.length === 0;
-    const candidates = embedding && isAll ? await this.#near?.candidates(normalised(embedding)) : null;
-    return search(this.#store, ask, candidates ?? null);
+    const candidates = this.#near && (await this.#near.candidates(ask));
+    return search(this.#store, ask, candidates);
   }
 
   async list({ filter, order, limit, cursor, embeddings }: MemoryPageAsk): Promise<MemoryList | null> {
