@@ -1,6 +1,7 @@
 """Checkpoints survive what kills a program: `python3 -m unittest discover -s sdk/python -t sdk/python`."""
 
 import http.server
+import itertools
 import json
 import multiprocessing
 import os
@@ -191,7 +192,8 @@ class CheckpointTest(unittest.TestCase):
         for seed in range(3):
             directory = os.path.join(self.directory, str(seed))
             log = os.path.join(self.directory, f"{seed}.log")
-            while True:
+            # Each is given longer than the one before, so that it gets on where the CPUs are busy, too.
+            for longest in itertools.count(1):
                 job = subprocess.Popen(
                     [sys.executable, "-c", JOB, directory, log], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": ROOT}
                 )
@@ -199,7 +201,7 @@ class CheckpointTest(unittest.TestCase):
                 before = size_of(log)
                 while size_of(log) == before and job.poll() is None:
                     time.sleep(0.001)
-                time.sleep(random.random() * 0.01)
+                time.sleep(random.random() * 0.002 * longest)
                 job.send_signal(signal.SIGKILL)
                 out, _ = job.communicate()
                 if out:
