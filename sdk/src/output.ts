@@ -3,6 +3,7 @@ import { OutputEvent as OutputEventSchema, OutputPage } from "../contract/guest.
 import type { OutputEvent } from "../contract/guest.ts";
 import { OutputCursor } from "./cursor.ts";
 import { ConnectionError, RouseError, errorOfStatus } from "./errors.ts";
+import { Patience } from "./patience.ts";
 import type { Remote } from "./remote.ts";
 import { parseAnswer } from "./remote.ts";
 import { isRetryable } from "./retry.ts";
@@ -11,8 +12,6 @@ import { connectionError, isRecord } from "./transport.ts";
 
 /** Time limit of one connection, milliseconds; the server ends its slices well before. */
 const SLICE_MS = 180_000;
-/** How long failures in a row are borne, milliseconds. */
-const FAILING_MS = 300_000;
 /** Connections in a row that may end without anything new. */
 const QUIET_CLOSES = 4;
 /** Bytes of one page of output. */
@@ -33,8 +32,7 @@ export async function* followOutput(
   signal?: AbortSignal,
 ): AsyncGenerator<CommandEvent, void, undefined> {
   let quietCloses = 0;
-  let failures = 0;
-  let failingSince = 0;
+  const patience = new Patience(50);
   for (;;) {
     const before = cursor.position;
     let continued = false;
@@ -64,7 +62,7 @@ export async function* followOutput(
     }
     if (continued || cursor.position > before) {
       quietCloses = 0;
-      failures = 0;
+      patience.reset();
       if (failure === null) continue;
     }
     if (failure === null) {
@@ -72,10 +70,7 @@ export async function* followOutput(
       if (quietCloses >= QUIET_CLOSES) throw connectionError("The output ended without an exit");
       continue;
     }
-    if (failures === 0) failingSince = performance.now();
-    if (performance.now() - failingSince > FAILING_MS) throw failure;
-    await sleep(Math.min(5000, 50 * 2 ** failures), signal);
-    failures += 1;
+    await sleep(patience.next(failure), signal);
   }
 }
 

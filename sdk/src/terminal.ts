@@ -8,6 +8,7 @@ import { bytesOf } from "./bytes.ts";
 import type { Data } from "./bytes.ts";
 import { NotFoundError, RouseError, errorOfStatus } from "./errors.ts";
 import { signalProcess } from "./output.ts";
+import { Patience } from "./patience.ts";
 import type { Signal } from "./process.ts";
 import { parseAnswer } from "./remote.ts";
 import type { Remote } from "./remote.ts";
@@ -19,10 +20,8 @@ import { beginSocket, endOf } from "./web-socket.ts";
 const MESSAGE_BYTES = 65_536;
 /** Bytes of output after which the sandbox is told that they have arrived. */
 const ACK_BYTES = 65_536;
-/** Waits between tries of a connection that does not come about, milliseconds: the first, the longest, and all of them. */
+/** First wait after a connection that does not come about, milliseconds. */
 const RETRY_MS = 100;
-const RETRY_MOST_MS = 5000;
-const FAILING_MS = 300_000;
 /** How often a sandbox that sleeps is looked at, milliseconds: at first, and later. Looking does not wake it. */
 const LOOK_MS = 2000;
 const LOOK_MOST_MS = 30_000;
@@ -182,8 +181,7 @@ export class Terminal {
 
   /** One connection after the other. @param onReady called each time one has come about */
   async #keep(onReady: () => void): Promise<void> {
-    let failures = 0;
-    let failingSince = 0;
+    const patience = new Patience(RETRY_MS);
     for (;;) {
       let wasReady = false;
       const end = await this.#look(() => {
@@ -191,18 +189,14 @@ export class Terminal {
         onReady();
       });
       if (this.#isOver || this.#isDetached) return;
-      if (wasReady) failures = 0;
+      if (wasReady) patience.reset();
       // What was refused without a word is asked for in a way that is answered.
       if (!end.opened) await this.#remote.get(`/processes/${encodeURIComponent(this.id)}`);
       else if (this.#typed.length === 0 && (await this.#rests(end.code))) {
         await this.#untilAwake();
         continue;
       }
-      if (failures === 0) failingSince = performance.now();
-      if (performance.now() - failingSince > FAILING_MS) throw connectionError("The terminal can't be reached");
-      if (failures > 0 || !wasReady)
-        await this.#pause(Math.min(RETRY_MOST_MS, RETRY_MS * 2 ** failures) * (0.5 + Math.random()), false);
-      if (!wasReady) failures += 1;
+      if (!wasReady) await this.#pause(patience.next(connectionError("The terminal can't be reached")), false);
     }
   }
 

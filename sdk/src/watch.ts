@@ -4,15 +4,15 @@ import type { CreateWatch, FileEvent, FileWatch as FileWatchInfo } from "../cont
 import { z } from "zod";
 import { RouseError } from "./errors.ts";
 import { isTransient } from "./output.ts";
+import { Patience } from "./patience.ts";
 import { parseAnswer } from "./remote.ts";
 import type { Remote } from "./remote.ts";
 import { sleep } from "./scope.ts";
+import { connectionError } from "./transport.ts";
 import type { RequestOptions } from "./transport.ts";
 
 /** Time limit of one connection, milliseconds; the server ends its slices well before. */
 const SLICE_MS = 150_000;
-/** How long failures in a row are borne, milliseconds. */
-const FAILING_MS = 300_000;
 /** How often a sandbox that sleeps is looked at, milliseconds: at first, and later. Looking does not wake it. */
 const LOOK_MS = 2000;
 const LOOK_MOST_MS = 30_000;
@@ -63,12 +63,15 @@ export class FileWatch {
    * neither wakes the sandbox nor keeps it awake.
    */
   async *events({ signal }: { signal?: AbortSignal | undefined } = {}): AsyncGenerator<WatchEvent, void, undefined> {
-    let [failures, failingSince, looks] = [0, 0, 0];
+    const patience = new Patience(100);
+    let looks = 0;
     for (;;) {
+      let failure: RouseError = connectionError("The events of the watch were cut");
       let outcome: "again" | "asleep" | "cut" = "cut";
       try {
         for await (const line of this.#lines(signal)) {
-          [failures, looks] = [0, line.k === "paused" ? looks : 0];
+          patience.reset();
+          if (line.k !== "paused") looks = 0;
           if (line.k === "end") return;
           if (line.k === "failure") throw new RouseError({ code: line.code, message: line.message });
           if (line.k === "continue") outcome = "again";
@@ -84,12 +87,11 @@ export class FileWatch {
         }
       } catch (error) {
         if (!isTransient(error)) throw error;
-        if (failures > 0 && performance.now() - failingSince > FAILING_MS) throw error;
+        failure = error;
       }
-      if (failures === 0) failingSince = performance.now();
       if (outcome === "again") continue;
       if (outcome === "asleep") await sleep(Math.min(LOOK_MOST_MS, LOOK_MS * 1.5 ** looks++), signal);
-      else await sleep(Math.min(5000, 100 * 2 ** failures++), signal);
+      else await sleep(patience.next(failure), signal);
     }
   }
 
