@@ -12,7 +12,7 @@ export interface Peer {
  * @param trusted proxies whose word is taken; those of this machine always are
  */
 export function peerOf(headers: Headers, connection: string | undefined, trusted: ReadonlySet<string>): Peer {
-  const isProxy = (address: string) => isLocal(address) || trusted.has(address);
+  const isProxy = (address: string) => isLoopback(address) || trusted.has(address);
   const end = connection === undefined ? null : withoutPort(connection);
   if (end !== null && !isProxy(end)) return { address: end, scheme: null };
   const proto = headers.get("x-forwarded-proto");
@@ -30,7 +30,7 @@ export function trustedProxies(setting: string | undefined): ReadonlySet<string>
   return new Set((setting ?? "").split(",").flatMap((one) => (one.trim() === "" ? [] : [one.trim()])));
 }
 
-function isLocal(address: string): boolean {
+export function isLoopback(address: string): boolean {
   return address === "::1" || /^(?:::ffff:)?127(?:\.\d{1,3}){3}$/.test(address);
 }
 

@@ -197,7 +197,8 @@ describe("a running one", () => {
     expect(await seen(proxied)).toMatchObject({ "x-forwarded-proto": "https", "x-forwarded-for": "203.0.113.7" });
     expect(await seen({ "cf-connecting-ip": "192.0.2.1" })).toMatchObject({
       "x-forwarded-proto": "http",
-      "x-forwarded-for": "127.0.0.1",
+      // Not the program's own machine: this one.
+      "x-forwarded-for": "10.0.2.3",
     });
   });
 });

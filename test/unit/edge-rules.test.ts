@@ -133,6 +133,8 @@ it("keeps what is meant for the edge from the program", () => {
   expect(Object.fromEntries(guestHeaders(from, to))).toEqual({
     accept: "*/*",
     cookie: "a=1; b=2",
+    // Of a client that is not known, or on the edge's machine.
+    "x-forwarded-for": "10.0.2.3",
     "x-forwarded-host": "agent.localhost",
     "x-forwarded-proto": "http",
     "x-request-id": "r1",

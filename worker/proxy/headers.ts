@@ -1,6 +1,7 @@
 /** Which headers of a request reach the program in a sandbox. */
 import { LINK_TOKEN_NAME } from "../../durable/named-url.ts";
 import { hostHeaders } from "../../sdk/contract/host.ts";
+import { isLoopback } from "../peer.ts";
 import { withoutSession } from "../session.ts";
 
 /** They belong to one connection. `upgrade` and `connection` stay for a WebSocket. */
@@ -17,6 +18,9 @@ export const PREVIEW_TOKEN = "x-runtime-preview-token";
 const PROTOCOLS = "sec-websocket-protocol";
 /** A WebSocket of a browser has no headers of its own: its token may be among the subprotocols that it offers. */
 const TOKEN_PROTOCOL = "rouse.token.";
+
+/** An address of a sandbox's network that no program has, nor the one that its requests come from (10.0.2.2). */
+const LOCAL_CLIENT = "10.0.2.3";
 
 export interface Forwarded {
   /** The host name the program is known by. */
@@ -59,13 +63,18 @@ export function guestHeaders(from: Headers, to: Forwarded): Headers {
     setOrDelete(headers, "cookie", own.includes(`${LINK_TOKEN_NAME}=`) ? withoutToken(own) : own);
   }
   // What a client says of where it comes from is hearsay.
-  setOrDelete(headers, "x-forwarded-for", from.get("cf-connecting-ip") ?? "");
+  headers.set("x-forwarded-for", seenFromMachine(from.get("cf-connecting-ip")));
   headers.set("x-forwarded-host", to.host);
   headers.set("x-forwarded-proto", to.scheme);
   setOrDelete(headers, "x-forwarded-prefix", to.prefix);
   headers.set("x-request-id", to.requestId);
   if (to.keyId !== null) headers.set(hostHeaders.keyId, to.keyId);
   return headers;
+}
+
+/** A loopback address would mean the program's own machine in there, where it may open doors. */
+function seenFromMachine(address: string | null): string {
+  return address === null || isLoopback(address) ? LOCAL_CLIENT : address;
 }
 
 export function isUpgrade(headers: Headers): boolean {
