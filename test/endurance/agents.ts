@@ -2,7 +2,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { NewAgent, Sandbox } from "rouse";
-import { ask, status, TRIES } from "../../backend-pool/local/story/agent-runtime.ts";
+import { ask, pauseOnceIdle, status, TRIES } from "../../backend-pool/local/story/agent-runtime.ts";
 import { eventually } from "../../backend-pool/local/story/eventually.ts";
 import { startFakeModel, type FakeModel } from "../../backend-pool/local/story/fake-model.ts";
 import { openclaw } from "../../sdk/contract/presets/openclaw.ts";
@@ -50,9 +50,9 @@ export const agents: Part = {
     figures["usedMiB"] = Math.round((total - available) / 1024);
 
     const answers = async (what: string, made: NewAgent) => expect(await ask(made, model, KEY), `it answers ${what}`);
-    await sandbox.pause();
+    await pauseOnceIdle(sandbox);
     figures["wakeReadyMs"] = await measured(() => isUp(sandbox));
-    await sandbox.pause();
+    await pauseOnceIdle(sandbox);
     await answers("after a sleep", first.made);
     say(`it wakes in ${figures["wakeReadyMs"]} ms, and answers`);
 

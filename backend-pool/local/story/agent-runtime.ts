@@ -49,14 +49,14 @@ export async function tellAgent(stage: Omit<Stage, "accelerator">, model: FakeMo
   say(`  ready ${seconds(began)} after it was asked for, with tokens of its own`);
 
   say("It is put to sleep, and looked at ...");
-  await sandbox.pause();
+  await pauseOnceIdle(sandbox);
   const woken = performance.now();
   await eventually(isReady, TRIES);
   const wakeReadyMs = Math.round(performance.now() - woken);
   say(`  ready ${wakeReadyMs} ms after the request that woke it`);
 
   say("It sleeps again, and a message comes to its hook ...");
-  await sandbox.pause();
+  await pauseOnceIdle(sandbox);
   const answered = await ask(made, model, key);
   say(`  it woke and asked the model with the key that it does not have`);
   if (await has(sandbox, key)) throw new Error("the key is in the machine");
@@ -71,6 +71,11 @@ export async function tellAgent(stage: Omit<Stage, "accelerator">, model: FakeMo
   const answeredAfterKill = await ask(made, model, key);
   await sandbox.delete();
   return { runtime: RUNTIME, answered, answeredAfterKill, wakeReadyMs, processStartMs };
+}
+
+/** While an agent is at work it refuses to sleep. */
+export async function pauseOnceIdle(sandbox: Sandbox): Promise<void> {
+  await eventually(async () => (await sandbox.pause(), true), TRIES);
 }
 
 /** Send a message as a sender of webhooks does, and wait until the model was asked with it. */

@@ -12,7 +12,11 @@ const IMAGE_TOKEN = "image-".padEnd(48, "0");
 const IMAGE_HOOK_TOKEN = "image-hook-".padEnd(48, "0");
 
 const config = {
-  gateway: { mode: "local", port: PORT, bind: "loopback", auth: { mode: "token", token: IMAGE_TOKEN } },
+  gateway: {
+    ...{ mode: "local", port: PORT, bind: "loopback", auth: { mode: "token", token: IMAGE_TOKEN } },
+    // Where requests from outside come from, with the client's address in X-Forwarded-For as the edge saw it.
+    trustedProxies: ["10.0.2.2"],
+  },
   hooks: { enabled: true, token: IMAGE_HOOK_TOKEN, path: "/hooks", allowedAgentIds: ["main"] },
   plugins: { entries: { "admin-http-rpc": { enabled: true } } },
   agents: { defaults: { model: { primary: "anthropic/claude-sonnet-4-6" } } },
@@ -123,6 +127,27 @@ for (let n = 0; n < 3 && Date.now() < deadline; n++) {
 }
 `;
 
+/**
+ * Ends leases of another host name: a process of the image had them, or one of the sandbox that this is a copy of. It
+ * can't be seen from here whether that one lives, so the gateway would wait five minutes until they are over.
+ */
+const unlock = `
+const { isMainThread } = process.getBuiltinModule("node:worker_threads");
+const { existsSync } = process.getBuiltinModule("node:fs");
+const file = "${STATE}/state/openclaw.sqlite";
+if (isMainThread && process.argv[2] === "gateway" && existsSync(file)) {
+  const { DatabaseSync } = process.getBuiltinModule("node:sqlite");
+  const { hostname } = process.getBuiltinModule("node:os");
+  try {
+    const state = new DatabaseSync(file, { timeout: 10000 });
+    state.prepare("delete from state_leases where json_extract(payload_json, '$.owner.host') <> ?").run(hostname());
+    state.close();
+  } catch (fault) {
+    console.error(String(fault));
+  }
+}
+`;
+
 /** What the first start made that signs for this installation: the next start, or the next use, makes it anew. */
 const seal = `
 const { DatabaseSync } = process.getBuiltinModule("node:sqlite");
@@ -134,6 +159,7 @@ rmSync("${STATE}/config-journal-fingerprint.key", { force: true });
 `;
 
 const LIMIT = "(LEASE_HEARTBEAT_START|HOOK_AGENT_START_ADMISSION)_TIMEOUT_MS ?= ?";
+const WORK = "resolveTimerTimeoutMs\\\\([A-Za-z]+";
 const program = `${PRESET_FOLDER}/node_modules/openclaw/openclaw.mjs`;
 const script = (name: string) => `${PRESET_FOLDER}/openclaw-${name}.mjs`;
 
@@ -151,13 +177,15 @@ export const openclaw: AgentPreset = {
       { path: script("first"), content: first },
       { path: script("warm"), content: warm },
       { path: script("seal"), content: seal },
+      { path: script("unlock"), content: unlock },
     ],
     commands: [
       // Its first run as root does what its own scripts would; another user could not.
       `cd /tmp && HOME=/tmp node ${program} --version`,
       `ln -sfn ${program} /usr/local/bin/openclaw && chmod 755 ${program}`,
-      // It gives a thread of its own 5 s to start and a message 15 s to begin; an emulated machine takes longer.
-      `cd ${PRESET_FOLDER}/node_modules/openclaw/dist && files=$(grep -rlE "${LIMIT}" .) && sed -i -E "s/(${LIMIT})1?5e3/\\112e4/" $files`,
+      // It gives a thread of its own 5 s to start and 60 s to do a task, and a message 15 s to begin; an emulated machine
+      // takes longer.
+      `cd ${PRESET_FOLDER}/node_modules/openclaw/dist && files=$(grep -rlE "${LIMIT}|${WORK}" .) && sed -i -E "s/(${LIMIT})1?5e3/\\112e4/; s/(${WORK}, ?)6e4/\\16e5/" $files`,
     ],
     firstRun: [`node ${script("first")}`],
     sizeMiB: 4096,
@@ -168,9 +196,15 @@ export const openclaw: AgentPreset = {
       "rm -rf /tmp/openclaw",
     ],
   },
-  start: ["node", "--import", TRUST_MODULE, program, "gateway", "--port", String(PORT), "--bind", "loopback"],
+  start: [
+    ...["node", "--import", TRUST_MODULE, "--import", script("unlock")],
+    ...[program, "gateway", "--port", String(PORT), "--bind", "loopback"],
+  ],
   env: {
     OPENCLAW_NO_RESPAWN: "1",
+    // What the first start compiled is in the image. It would make a folder of its own, below one that images leave out.
+    NODE_COMPILE_CACHE: "/workspace/.cache/node",
+    OPENCLAW_PACKAGED_COMPILE_CACHE_RESPAWNED: "1",
     OPENCLAW_DISABLE_BONJOUR: "1",
     OPENCLAW_EXEC_SHELL_SNAPSHOT: "0",
   },

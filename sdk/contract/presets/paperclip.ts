@@ -46,7 +46,11 @@ export const paperclip: AgentPreset = {
   },
   identity: { command: identity },
   start,
-  env: { PAPERCLIP_TELEMETRY_DISABLED: "1", PORT: String(PORT), HOST: "127.0.0.1" },
+  // What the first start compiled is in the image.
+  env: {
+    ...{ PAPERCLIP_TELEMETRY_DISABLED: "1", PORT: String(PORT), HOST: "127.0.0.1" },
+    NODE_COMPILE_CACHE: "/workspace/.cache/node",
+  },
   port: PORT,
   health: { path: "/api/health" },
   ready: { path: "/api/health", timeoutSeconds: 600 },

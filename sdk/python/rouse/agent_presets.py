@@ -41,6 +41,8 @@ PRESETS: Dict[str, Dict[str, Any]] = {
             "node",
             "--import",
             "/usr/lib/rouse/agent-trust.ts",
+            "--import",
+            "/opt/agent/openclaw-unlock.mjs",
             "/opt/agent/node_modules/openclaw/openclaw.mjs",
             "gateway",
             "--port",
@@ -50,6 +52,8 @@ PRESETS: Dict[str, Dict[str, Any]] = {
         ],
         "env": {
             "OPENCLAW_NO_RESPAWN": "1",
+            "NODE_COMPILE_CACHE": "/workspace/.cache/node",
+            "OPENCLAW_PACKAGED_COMPILE_CACHE_RESPAWNED": "1",
             "OPENCLAW_DISABLE_BONJOUR": "1",
             "OPENCLAW_EXEC_SHELL_SNAPSHOT": "0",
         },
@@ -223,6 +227,7 @@ PRESETS: Dict[str, Dict[str, Any]] = {
             "PAPERCLIP_TELEMETRY_DISABLED": "1",
             "PORT": "3100",
             "HOST": "127.0.0.1",
+            "NODE_COMPILE_CACHE": "/workspace/.cache/node",
         },
         "port": 3100,
         "health": {
