@@ -12,6 +12,8 @@ import type { ToldOutside } from "../support/fake-outside.ts";
 import type { Taken, Turn } from "../support/fake-program.ts";
 import type { SocketOrders, SocketSeen } from "../support/fake-sockets.ts";
 import { FIRST_EPOCH, hostKey } from "../../sdk/contract/host-secrets.ts";
+import type { Operation } from "../../worker/api/operation.ts";
+import { assertDocumented } from "../support/documented.ts";
 import { roots, secrets } from "./secrets.ts";
 
 declare global {
@@ -27,10 +29,24 @@ export { secrets };
 export const hostUrl: string = env.HOST_URL;
 export const API = "http://api.test";
 
-/** The object itself; `fetch` on it bypasses nothing. */
-export function edge(request: Request | string, init?: RequestInit): Promise<Response> {
+/** The object itself; `fetch` on it bypasses nothing. Each answer of the API is held against its document. */
+export async function edge(request: Request | string, init?: RequestInit): Promise<Response> {
   const worker = exports as unknown as { default: { fetch(request: Request): Promise<Response> } };
-  return worker.default.fetch(new Request(request, init));
+  const asked = new Request(request, init);
+  const response = await worker.default.fetch(asked);
+  const { origin, pathname } = new URL(asked.url);
+  const json = () => response.clone().json();
+  const answer = {
+    method: asked.method,
+    pathname,
+    status: response.status,
+    type: response.headers.get("content-type"),
+    json,
+  };
+  // What the guest of the fake host answers is not what a guest agent does: `test/guest` looks at that.
+  const isFake = ({ work }: Operation) => work === "guest" && response.ok;
+  if (origin === API) await assertDocumented(answer, isFake);
+  return response;
 }
 
 export function call(

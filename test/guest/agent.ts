@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type { z } from "zod";
+import { assertDocumented } from "../support/documented.ts";
 import { ExecResult, OutputEvent, OutputPage, Process } from "../../sdk/contract/guest.ts";
 
 export interface Answer {
@@ -69,8 +70,15 @@ export class Agent {
     const chunks: Buffer[] = [];
     for await (const chunk of answer as AsyncIterable<Buffer>) chunks.push(chunk);
     const bytes = Buffer.concat(chunks);
+    const status = answer.statusCode ?? 0;
+    const type = answer.headers["content-type"];
+    const json = () => JSON.parse(bytes.toString()) as unknown;
+    const below = path.replace(/\?.*/s, "");
+    // `/exec` of the agent is the verb `:exec` of the API.
+    for (const pathname of [`/v1/sandboxes/a${below}`, `/v1/sandboxes/a:${below.slice(1)}`])
+      await assertDocumented({ method, pathname, status, type, json }, ({ work }) => work !== "guest");
     return {
-      status: answer.statusCode ?? 0,
+      status,
       headers: answer.headers,
       bytes,
       get body() {
