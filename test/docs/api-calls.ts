@@ -1,7 +1,7 @@
 /** Whether calls of the HTTP API in shell examples are ones that there are. Pure but for reading the API's description. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { root } from "./markdown.ts";
+import { root } from "../support/markdown.ts";
 
 const { paths } = JSON.parse(readFileSync(join(root, "sdk/openapi.json"), "utf8")) as {
   paths: Record<string, Record<string, unknown>>;

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { root } from "./markdown.ts";
+import { root } from "../support/markdown.ts";
 
 interface Row {
   readonly name: string;

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { faultOfCall } from "./api-calls.ts";
 import { faultOfLine, faultOfMention } from "./command-lines.ts";
-import { pageOf } from "./markdown.ts";
+import { pageOf } from "../support/markdown.ts";
 import { bareCommand, scriptOf } from "./shell.ts";
 
 const commandsOf = (text: string) => scriptOf(text).commands.map(bareCommand);

@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { faultOfCall } from "./api-calls.ts";
 import { faultOfLine, faultOfMention } from "./command-lines.ts";
-import { allPages, root, type Block } from "./markdown.ts";
+import { allPages, root, type Block } from "../support/markdown.ts";
 import { bareCommand, scriptOf } from "./shell.ts";
 
 const run = promisify(execFile);

@@ -1,19 +1,21 @@
 /**
  * The guides, done as their readers do them: each program and command in order, against an edge as a process and a guest
- * agent that is the real one; only the machine around it is none. What a guide says is printed is what is printed.
+ * agent that is the real one; only the machine around it is none. What a guide says is printed is what is printed. The
+ * one that needs hosts is done by `test/e2e/guide.test.ts`.
  */
-import { spawn, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { chmod, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { freePort } from "../../backend-pool/local/launcher.ts";
 import { startAgent, type Agent } from "../guest/agent.ts";
 import { TestEdge } from "../serve/test-edge.ts";
-import { allPages, root, type Block } from "./markdown.ts";
+import { doGuide, NODE, patternOf, SKIP } from "../support/guide.ts";
+import { allPages, root, type Block } from "../support/markdown.ts";
 
 const guides = allPages().filter(({ path }) => path.startsWith("docs/guides/"));
-const NODE = [process.execPath, "--disable-warning=ExperimentalWarning", "--conditions=rouse-source"];
+const here = guides.filter(({ path }) => path !== "docs/guides/a-pool-of-your-own.md");
 
 const PYTHON = "/usr/bin/python3";
 /** What readers of the guides have, and this machine has not. */
@@ -53,68 +55,26 @@ async function program(path: string, script: string): Promise<void> {
   await chmod(path, 0o755);
 }
 
-/** What a block prints when it is run in the reader's folder. */
-async function ran({ at, language, text }: Block): Promise<string> {
-  const suffix = { ts: "ts", python: "py", sh: "sh" }[language];
-  if (suffix === undefined) throw new Error(`${at}: nothing runs ${language}`);
-  const file = join(folder, `${basename(at).replaceAll(/\W/g, "-")}.${suffix}`);
-  // The port of the guides may be somebody else's here.
-  await writeFile(file, text.replaceAll("3000", String(port)));
-  const [command = "", ...args] = { ts: NODE, py: ["python3"], sh: ["bash", "-e"] }[suffix] ?? [];
-  const child = spawn(command, [...args, file], {
-    cwd: folder,
-    stdio: ["ignore", "pipe", "pipe"],
-    env: {
-      ...{ PATH: `${join(folder, "bin")}:${process.env["PATH"]}`, HOME: folder, PYTHONPATH: join(root, "sdk/python") },
-      ...{ ROUSE_API_KEY: edge.apiKey, ROUSE_API_URL: `http://localhost:${edge.port}`, ROUSE_NO_LOGIN: "1" },
-    },
-  });
-  const said = { stdout: "", stderr: "" };
-  child.stdout.on("data", (chunk: Buffer) => (said.stdout += chunk.toString()));
-  child.stderr.on("data", (chunk: Buffer) => (said.stderr += chunk.toString()));
-  const code = await new Promise((resolve, reject) => {
-    child.on("error", reject);
-    child.on("close", resolve);
-  });
-  if (code !== 0) throw new Error(`${at}: exit code ${String(code)}\n${said.stdout}${said.stderr}`);
-  return said.stdout;
-}
-
-/** Lines that are not empty; `...` stands for anything. */
-const linesOf = (text: string): string[] => text.split("\n").filter((line) => line.trim() !== "");
-const patternOf = (line: string): RegExp =>
-  new RegExp(
-    `^${line
-      .split("...")
-      .map((part) => part.replaceAll(/[.*+?^$()|[\]{}\\]/g, "\\$&"))
-      .join(".*")}$`,
-  );
-
-test.for(guides.map((guide) => [guide.path, guide] as const))(
+test.for(here.map((guide) => [guide.path, guide] as const))(
   "%s does what it says",
   { timeout: 600_000 },
   async ([_path, { blocks }], { skip }) => {
     if (missing.length > 0) return skip(`no ${missing.join(", ")} here`);
-    const faults: string[] = [];
-    let compared = 0;
-    for (const [index, block] of blocks.entries()) {
-      if (block.language === "" || block.before.startsWith("<!-- not run: ")) continue;
-      if (block.before === "<!-- runs where the tests have a kernel -->" && !hasKernel) continue;
-      const printed = linesOf(await ran(block));
-      const next = blocks[index + 1];
-      if (next?.language !== "") continue;
-      const expected = linesOf(next.text).map(patternOf);
-      const isSaid = printed.length === expected.length && expected.every((one, at) => one.test(printed[at] ?? ""));
-      if (!isSaid) faults.push(`${next.at}: ${printed.join("\n")}`);
-      compared += 1;
-    }
+    const env = {
+      ...{ PATH: `${join(folder, "bin")}:${process.env["PATH"]}`, HOME: folder, PYTHONPATH: join(root, "sdk/python") },
+      ...{ ROUSE_API_KEY: edge.apiKey, ROUSE_API_URL: `http://localhost:${edge.port}`, ROUSE_NO_LOGIN: "1" },
+    };
+    // The port of the guides may be somebody else's here.
+    const change = (text: string) => text.replaceAll("3000", String(port));
+    const can = ({ before }: Block) => hasKernel || before !== "<!-- runs where the tests have a kernel -->";
+    const { faults, compared } = await doGuide(blocks, { folder, scripts: folder, env, change, can });
     expect(faults).toEqual([]);
     expect(compared).toBeGreaterThan(1);
   },
 );
 
 test("few blocks of guides are not run", () => {
-  const skipped = guides.flatMap(({ blocks }) => blocks).filter(({ before }) => before.startsWith("<!-- not run: "));
+  const skipped = guides.flatMap(({ blocks }) => blocks).filter(({ before }) => before.startsWith(SKIP));
   expect(skipped.length).toBeLessThanOrEqual(3);
 });
 

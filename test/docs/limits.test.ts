@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { root } from "./markdown.ts";
+import { root } from "../support/markdown.ts";
 
 const SECOND = 1000;
 const KIB = 1024;
