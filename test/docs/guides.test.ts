@@ -12,6 +12,7 @@ import { freePort } from "../../backend-pool/local/launcher.ts";
 import { startAgent, type Agent } from "../guest/agent.ts";
 import { TestEdge } from "../serve/test-edge.ts";
 import { doGuide, NODE, patternOf, SKIP } from "../support/guide.ts";
+import { KERNEL_PYTHON, NO_KERNEL } from "../support/kernel-python.ts";
 import { allPages, root, type Block } from "../support/markdown.ts";
 
 const guides = allPages().filter(({ path }) => path.startsWith("docs/guides/"));
@@ -20,8 +21,6 @@ const here = guides.filter(({ path }) => path !== "docs/guides/a-pool-of-your-ow
 const PYTHON = "/usr/bin/python3";
 /** What readers of the guides have, and this machine has not. */
 const missing = [PYTHON, "python3", "curl"].filter((command) => spawnSync(command, ["--version"]).status !== 0);
-/** Whether the interpreter can run here. */
-const hasKernel = spawnSync(PYTHON, ["-c", "import ipykernel, zmq, numpy, pandas, matplotlib"]).status === 0;
 
 let folder: string;
 let agent: Agent;
@@ -35,7 +34,7 @@ beforeAll(async () => {
   await symlink(join(root, "node_modules"), join(folder, "node_modules"));
   await writeFile(join(folder, "package.json"), '{"type":"module"}');
   await program(join(folder, "bin/rouse"), `exec ${NODE.join(" ")} ${join(root, "sdk/cli/main.ts")} "$@"`);
-  agent = await startAgent("--python", PYTHON);
+  agent = await startAgent("--python", KERNEL_PYTHON);
   // What every machine has. There is no way out of this one, so no mirror.
   await mkdir(join(agent.home, ".local/bin"), { recursive: true });
   const settings = `ROUSE_CHECKPOINT_DIR=${join(folder, "checkpoints")} ROUSE_CHECKPOINT_MIRROR=off`;
@@ -66,7 +65,7 @@ test.for(here.map((guide) => [guide.path, guide] as const))(
     };
     // The port of the guides may be somebody else's here.
     const change = (text: string) => text.replaceAll("3000", String(port));
-    const can = ({ before }: Block) => hasKernel || before !== "<!-- runs where the tests have a kernel -->";
+    const can = ({ before }: Block) => NO_KERNEL === null || before !== "<!-- runs where the tests have a kernel -->";
     const { faults, compared } = await doGuide(blocks, { folder, scripts: folder, env, change, can });
     expect(faults).toEqual([]);
     expect(compared).toBeGreaterThan(1);

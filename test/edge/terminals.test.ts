@@ -114,6 +114,15 @@ describe("a file watch", () => {
     expect((await fake.state(name)).requests).toBe(0);
   });
 
+  it("of a sandbox that is stopped is over, and does not look like one that sleeps", async () => {
+    const { name } = await created();
+    await ask("POST", `/v1/sandboxes/${name}:stop`, {});
+    for (const query of ["?cursor=0", "?cursor=0&follow=true"]) {
+      const response = await call("GET", `${watches(name)}/w-1/events${query}`);
+      expect([response.status, (await faultOf(response)).code]).toEqual([409, "sandbox_stopped"]);
+    }
+  });
+
   it("does not keep a machine awake by being read; beginning and ending one wakes it", async () => {
     const { name } = await created();
     const read = await ask<{ path: string; headers: Record<string, string> }>(

@@ -1,31 +1,18 @@
-import { execFileSync } from "node:child_process";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { z } from "zod";
 import { Context, Execution, GuestFacts, RunEvent } from "../../sdk/contract/guest.ts";
+import { KERNEL_PYTHON, NO_KERNEL } from "../support/kernel-python.ts";
 import { codeOf, isAlive, lines, startAgent, type Agent } from "./agent.ts";
 
-const PYTHON = "/usr/bin/python3";
-
-/** Null when this machine has a kernel. */
-function whyNoKernel(): string | null {
-  try {
-    execFileSync(PYTHON, ["-c", "import ipykernel, zmq, numpy, pandas, matplotlib"], { stdio: "pipe" });
-    return null;
-  } catch {
-    return `${PYTHON} lacks ipykernel, numpy, pandas or matplotlib`;
-  }
-}
-
-const reason = whyNoKernel();
 let agent: Agent;
 beforeAll(async () => {
-  agent = await startAgent("--python", PYTHON);
+  agent = await startAgent("--python", KERNEL_PYTHON);
 });
 afterAll(async () => {
   await agent.stop();
 });
 beforeEach((context) => {
-  if (reason !== null) context.skip(reason);
+  if (NO_KERNEL !== null) context.skip(NO_KERNEL);
 });
 
 type Body = Record<string, unknown>;
@@ -130,7 +117,7 @@ test("a run whose time is up before its turn never runs, and disturbs nothing", 
 });
 
 test("the start of a kernel counts, too", async () => {
-  const other = await startAgent("--python", PYTHON);
+  const other = await startAgent("--python", KERNEL_PYTHON);
   try {
     const go = async (body: object) => Execution.parse((await other.call("POST", "/interpreter:run", { body })).body);
     expect(await go({ code: "begun = True", timeoutMs: 1 })).toMatchObject({ status: "timeout", executionCount: null });
@@ -325,7 +312,7 @@ test("a python that has no kernel is told, and does no harm", async () => {
 });
 
 test("a preloaded interpreter is told by facts once its libraries are loaded", async () => {
-  const ready = await startAgent("--python", PYTHON, "--preload-interpreter");
+  const ready = await startAgent("--python", KERNEL_PYTHON, "--preload-interpreter");
   try {
     await expect
       .poll(async () => GuestFacts.parse((await ready.call("GET", "/facts")).body).interpreterReady, {

@@ -9,24 +9,14 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { buildGuestAgent } from "../../backend-pool/guest/build.ts";
 import { Execution, GuestFacts } from "../../sdk/contract/guest.ts";
+import { KERNEL_PYTHON, NO_KERNEL } from "../support/kernel-python.ts";
 import { Agent, codeOf, isAlive, startAgent } from "./agent.ts";
-
-const PYTHON = "/usr/bin/python3";
 
 let folder: string;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "rouse-machine-"));
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
-
-function kernelIsMissing(): boolean {
-  try {
-    execFileSync(PYTHON, ["-c", "import ipykernel, zmq, numpy"], { stdio: "pipe" });
-    return false;
-  } catch {
-    return true;
-  }
-}
 
 /** What the last expression of the code is, as text. */
 async function valueOf(agent: Agent, code: string): Promise<unknown> {
@@ -114,10 +104,10 @@ test("what is built says by its digest when anything in it changed", async () =>
 });
 
 test("a machine that became another one draws other random numbers, and only then", async (context) => {
-  if (kernelIsMissing()) context.skip(`${PYTHON} lacks ipykernel or numpy`);
+  if (NO_KERNEL !== null) context.skip(NO_KERNEL);
   const identity = join(folder, "machine-id");
   await writeFile(identity, "origin");
-  const agent = await startAgent("--python", PYTHON, "--identity", identity);
+  const agent = await startAgent("--python", KERNEL_PYTHON, "--identity", identity);
   try {
     const seed = "import random, numpy; random.seed(7); numpy.random.seed(7)";
     const draw = async () => [
@@ -142,8 +132,8 @@ test("a machine that became another one draws other random numbers, and only the
 });
 
 test("no kernel outlives an agent that was killed", async (context) => {
-  if (kernelIsMissing()) context.skip(`${PYTHON} lacks ipykernel or numpy`);
-  const agent = await startAgent("--python", PYTHON);
+  if (NO_KERNEL !== null) context.skip(NO_KERNEL);
+  const agent = await startAgent("--python", KERNEL_PYTHON);
   try {
     const kernel = Number(await valueOf(agent, "__import__('os').getpid()"));
     expect(isAlive(kernel)).toBe(true);

@@ -8,18 +8,18 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startAgent, type Agent } from "../guest/agent.ts";
+import { KERNEL_PYTHON, KERNEL_STAND_IN, NO_KERNEL } from "../support/kernel-python.ts";
 import { cursorAfter, type Json } from "../support/runtime-client.ts";
 import { collect, created, fault, stage } from "./runtimes.ts";
 import { eventually } from "./test-edge.ts";
 
-const PYTHON = "/usr/bin/python3";
 const MIB = 1_048_576;
 
 let agent: Agent;
 let id: string;
 let path: string;
 const on = stage(async () => {
-  agent = await startAgent("--python", PYTHON);
+  agent = await startAgent("--python", NO_KERNEL === null ? KERNEL_PYTHON : KERNEL_STAND_IN);
   return agent.port;
 });
 beforeAll(async () => {
@@ -366,18 +366,9 @@ describe("folders", () => {
 });
 
 describe("the interpreter", () => {
-  const reason = ((): string | null => {
-    try {
-      execFileSync(PYTHON, ["-c", "import ipykernel, zmq, numpy, pandas, matplotlib"], { stdio: "pipe" });
-      return null;
-    } catch {
-      return `${PYTHON} has no kernel`;
-    }
-  })();
   const run = (json: Json) => on.runtime.call("POST", `${path}/interpreter:run`, { json });
 
-  it("answers an execution, and keeps its variables", async (context) => {
-    if (reason !== null) context.skip(reason);
+  it("answers an execution, and keeps its variables", async () => {
     expect(await run({ code: "x = 41\nprint('hi')" })).toMatchObject({
       status: "ok",
       stdout: "hi\n",
@@ -394,25 +385,41 @@ describe("the interpreter", () => {
       status: "error",
       error: { name: "ZeroDivisionError", value: "division by zero", traceback: expect.any(String) },
     });
+    expect(await run({ code: "import time; time.sleep(60)", timeoutMs: 300 })).toMatchObject({ status: "timeout" });
     expect(await fault(run({ code: "1", language: "r" }))).toMatchObject({ status: 400 });
+    expect(await fault(run({ code: "1", context: "none", stream: true }))).toMatchObject({
+      status: 404,
+      code: "context_not_found",
+    });
   });
 
-  it("streams lines by k, the last of which is the execution", async (context) => {
-    if (reason !== null) context.skip(reason);
+  it("streams lines by k, the last of which is the execution", async () => {
     const lines = await collect(
       on.runtime.lines("POST", `${path}/interpreter:run`, {
-        json: { code: "import sys\nprint('a')\nprint('b', file=sys.stderr)\n7", stream: true },
+        json: {
+          code: "import sys\nprint('a')\nprint('b', file=sys.stderr)\n7",
+          ...{ language: "python", interruptOnDisconnect: true, stream: true },
+        },
       }),
     );
     expect(lines.map((line) => line["k"])).toEqual(
       expect.arrayContaining(["start", "stdout", "stderr", "result", "execution"]),
     );
     expect(lines.at(-1)).toMatchObject({ k: "execution", execution: { status: "ok", stdout: "a\n", stderr: "b\n" } });
-    expect(lines.find((line) => line["k"] === "result")).toMatchObject({ main: true, data: { "text/plain": "7" } });
+    expect(lines.find((line) => line["k"] === "start")).toEqual({ k: "start", n: expect.any(Number) });
+    expect(lines.find((line) => line["k"] === "result")).toEqual({
+      ...{ k: "result", main: true, data: { "text/plain": "7" }, refs: {} },
+    });
+    const failing = await collect(
+      on.runtime.lines("POST", `${path}/interpreter:run`, { json: { code: "1/0", stream: true } }),
+    );
+    expect(failing.find((line) => line["k"] === "error")).toEqual({
+      ...{ k: "error", name: "ZeroDivisionError", value: "division by zero", traceback: expect.any(String) },
+    });
+    expect(failing.slice(-2)).toMatchObject([{ k: "end" }, { k: "execution", execution: { status: "error" } }]);
   });
 
-  it("has contexts", async (context) => {
-    if (reason !== null) context.skip(reason);
+  it("has contexts", async () => {
     const contexts = `${path}/interpreter/contexts`;
     const made = await on.runtime.call("POST", contexts, { json: { id: "two", language: "python", cwd: "/tmp" } });
     expect(made).toMatchObject({

@@ -37,6 +37,23 @@ it("says ready, takes bytes and sizes, is looked at again, and says its exit", a
   expect(await second.closed).toBe(1000);
 });
 
+it("outlives a sleep: its socket is closed without an exit, and a look at it wakes", async () => {
+  const first = await on.runtime.socket(`${path}/terminal`, { command: "exec bash --norc" });
+  const { processId } = (await first.next()) as { processId: string };
+  first.send(Buffer.from("mark=kept\n"));
+  await first.until("mark=kept");
+  await on.runtime.call("POST", `${path}:pause`, { json: {}, wait: 60 });
+  for (let frame = await first.next(); frame !== null; frame = await first.next()) expect(frame).toBeInstanceOf(Buffer);
+  expect(await first.closed).not.toBe(1000);
+  const second = await on.runtime.socket(`${path}/terminal`, { processId });
+  expect(await second.next()).toMatchObject({ type: "ready", processId });
+  second.send(Buffer.from("echo it is $mark\n"));
+  await second.until("it is kept");
+  expect(await on.runtime.call("GET", path)).toMatchObject({ state: "running" });
+  second.send(Buffer.from("exit\n"));
+  await second.closed;
+});
+
 it("refuses what is none, by a frame or before", async () => {
   const none = await on.runtime.socket(`${path}/terminal`, { processId: "none" });
   expect(await none.next()).toMatchObject({

@@ -64,6 +64,8 @@ interface Held {
   counter: number;
   /** What its guest says before it sleeps. */
   timer: GuestTimer | null;
+  /** Connections to its real agent that are open, each as what ends it. */
+  readonly open: Set<() => void>;
 }
 
 export class FakeHost {
@@ -178,7 +180,7 @@ export class FakeHost {
       case "/fake/sleep":
         for (const one of held)
           one.machine = { ...one.machine, state: "paused", memory: "saved", depth: "local", timer: one.timer };
-        for (const { machine } of held) this.#sockets.cut(machine.id);
+        for (const one of held) this.#cut(one);
         break;
       case "/fake/timer":
         for (const one of held) one.timer = JSON.parse((await bytesOf(req)).toString()) as GuestTimer | null;
@@ -347,11 +349,11 @@ export class FakeHost {
         if (machine.state !== "running") throw conflict();
         if (PauseMachine.parse(body).onlyIfIdle && held.used) throw new RouseFailure("conflict", "used since");
         held.machine = { ...machine, state: "paused", memory: "saved", depth: "resident", timer: held.timer };
-        this.#sockets.cut(id);
+        this.#cut(held);
         break;
       case "stop":
         held.machine = { ...machine, state: "stopped", memory: "none", endReason: null };
-        this.#sockets.cut(id);
+        this.#cut(held);
         break;
       case "configure": {
         if (machine.state !== "running") throw conflict();
@@ -394,6 +396,7 @@ export class FakeHost {
       used: false,
       counter: source?.counter ?? 0,
       timer: null,
+      open: new Set(),
     });
     return machine;
   }
@@ -418,8 +421,12 @@ export class FakeHost {
   async #data(url: URL, req: IncomingMessage, res: ServerResponse): Promise<void> {
     const { held, target, path } = await this.#lease(url, req);
     res.setHeader(hostHeaders.waited, "0");
-    if (target === "agent" && this.#agentPort !== undefined)
+    if (target === "agent" && this.#agentPort !== undefined) {
+      const cut = (): void => void res.destroy();
+      held.open.add(cut);
+      res.once("close", () => held.open.delete(cut));
       return toAgent(this.#agentPort, path + url.search, req, res);
+    }
     if (target !== "agent" && this.#hasPorts) return toAgent(Number(target.slice(5)), path + url.search, req, res);
     if (target === "port/9")
       throw new RouseFailure("port_not_listening", "nothing listens on port 9", { details: { port: 9 } });
@@ -487,9 +494,15 @@ export class FakeHost {
     });
   }
 
+  /** What is open to a machine ends when it sleeps or stops. */
+  #cut({ machine, open }: Held): void {
+    this.#sockets.cut(machine.id);
+    for (const cut of open) cut();
+  }
+
   #crash(held: Held): Machine {
     held.machine = { ...held.machine, state: "stopped", memory: "none", endReason: "vm_crashed" };
-    this.#sockets.cut(held.machine.id);
+    this.#cut(held);
     this.#drills.forget(labelOfId(held.machine.id) ?? "");
     return held.machine;
   }
@@ -521,8 +534,12 @@ export class FakeHost {
     }
     const { held, target, path } = lease;
     const { id } = held.machine;
-    if (target === "agent" && this.#agentPort !== undefined)
-      return upgradeToAgent(this.#agentPort, path + url.search, req, socket, head);
+    if (target === "agent" && this.#agentPort !== undefined) {
+      const cut = upgradeToAgent(this.#agentPort, path + url.search, req, socket, head);
+      held.open.add(cut);
+      socket.once("close", () => held.open.delete(cut));
+      return;
+    }
     if (this.#away.has(labelOfId(id) ?? "")) return void socket.destroy();
     this.#sockets.upgrade(labelOfId(id) ?? "", id, { target, path: path + url.search }, req, socket, head);
   }

@@ -211,6 +211,28 @@ export class RuntimeClient {
     });
   }
 
+  /**
+   * What a watch tells, from slice to slice, until it ends or its sandbox sleeps; the last line says which.
+   * @throws WireError a failure that it tells @throws Breach a stream that only ends, which that client takes for the end
+   */
+  async *watch(id: string, watch: string, from = 0): AsyncGenerator<Json> {
+    const path = `${this.path(id)}/files/watches/${encodeURIComponent(watch)}/events`;
+    for (let cursor = from, isOver = false; !isOver;) {
+      isOver = true;
+      let k: unknown;
+      for await (const line of this.lines("GET", path, { query: { cursor, follow: true } })) {
+        ({ k } = line);
+        if (k === "failure") throw new WireError(Number(line["status"] ?? 500), line as Told);
+        if (!Number.isInteger(line["cursor"])) throw new Breach(`a line without a cursor: ${JSON.stringify(line)}`);
+        cursor = Number(line["cursor"]);
+        isOver = k !== "continue";
+        if (isOver) yield line;
+        if (k === "continue" || k === "paused" || k === "end") break;
+      }
+      if (k !== "continue" && k !== "paused" && k !== "end") throw new Breach(`a watch ended with ${String(k)}`);
+    }
+  }
+
   /** A socket of the API. That client asks for no subprotocol. */
   socket(path: string, query: NonNullable<Asked["query"]> = {}): Promise<Frames> {
     const url = new URL(path + queryText(query), this.#origin);

@@ -11,6 +11,8 @@ const lacking: Readonly<Record<string, (value: unknown) => boolean>> = {
   tailscale: (value) => value === null || value === undefined,
   cpu: (value) => value === "shared",
   shared: (value) => value === false,
+  // Of a file watch: to be told by a request.
+  webhook: (value) => value === null || value === undefined,
   embedOrigins: (value) => value === null || (Array.isArray(value) && value.length === 0),
 };
 

@@ -140,7 +140,10 @@ async function askRoute(
   const { facts, grant, woken } = result;
   const rule = grant === null && subject ? ruleFor(facts.rules, subject) : null;
   if (rule) return { rule };
-  if (!grant && !wake) throw new RouseFailure("sandbox_paused", "The sandbox sleeps, and this link does not wake it.");
+  if (!grant && !wake)
+    throw new RouseFailure("sandbox_paused", "The sandbox sleeps, and this link does not wake it.", {
+      details: { state: facts.state },
+    });
   if (!grant) throw new RouseFailure("host_unavailable", "The sandbox has no host.", { retryAfterMs: 1000 });
   rememberRoute(key, { facts, grant }, Date.now());
   return { facts, grant, woken };

@@ -8,9 +8,11 @@ import { mustBeWellFormed } from "../proxy/form.ts";
 import { forward, outgoingBody, type OutgoingBody } from "../proxy/forward.ts";
 import { isUpgrade } from "../proxy/headers.ts";
 import { referenceOf, type Context } from "./context.ts";
+import { toItsLastLine } from "./watch-stream.ts";
 
 /** How long a call is held while the sandbox wakes, milliseconds. */
 const HOLD_MS = 30_000;
+const LINES = "application/x-ndjson";
 /** Headers of a call that mean something to the guest agent. */
 const PASSED = ["content-type", "content-length", "accept", "idempotency-key", "x-runtime-client"] as const;
 
@@ -49,22 +51,31 @@ export async function guestRoute({ env, caller, operation, params, request, url,
   if (!operation.quiet) return forward(env, to, out, note);
   headers.set(hostHeaders.noKeep, "1");
   try {
-    return await forward(env, to, out, note);
+    const answer = await forward(env, to, out, note);
+    if (!answer.body || answer.headers.get("content-type") !== LINES) return answer;
+    return new Response(toItsLastLine(answer.body, cursorOf(url)), answer);
   } catch (fault) {
-    if (fault instanceof RouseFailure && fault.code === "sandbox_paused") return asleep(url, note.id);
-    throw fault;
+    if (!(fault instanceof RouseFailure) || fault.code !== "sandbox_paused") throw fault;
+    const state = String(fault.details?.["state"]);
+    if (!state.startsWith("stop")) return asleep(url, note.id);
+    throw new RouseFailure("sandbox_stopped", "The sandbox is stopped, and what it watched has ended.", {
+      details: { state },
+    });
   }
 }
 
+/** Where a reader of a watch begins. */
+function cursorOf({ searchParams }: URL): number {
+  return Number(searchParams.get("cursor") ?? 0);
+}
+
 /** What a sleeper's watch says: to go on from the same place once it is awake. */
-function asleep({ searchParams }: URL, requestId: string): Response {
-  const cursor = Number(searchParams.get("cursor") ?? 0);
+function asleep(url: URL, requestId: string): Response {
+  const cursor = cursorOf(url);
   const notice = { k: "paused", cursor };
   const headers = { "x-request-id": requestId, "x-rouse-state": "paused", "cache-control": "no-store" };
-  if (searchParams.get("follow") === "true")
-    return new Response(`${JSON.stringify(notice)}\n`, {
-      headers: { ...headers, "content-type": "application/x-ndjson" },
-    });
+  if (url.searchParams.get("follow") === "true")
+    return new Response(`${JSON.stringify(notice)}\n`, { headers: { ...headers, "content-type": LINES } });
   return Response.json({ events: [], notices: [notice], nextCursor: cursor, lostBytes: 0, ended: false }, { headers });
 }
 
