@@ -1,7 +1,9 @@
 /** Files in a sandbox. */
 import { FileEntry as FileEntrySchema, FileStat as FileStatSchema, WORKSPACE } from "../contract/guest.ts";
-import type { FileEntry, FileStat, FileWritten } from "../contract/guest.ts";
+import type { FileEntry, FileStat, FileWritten, Unpacked } from "../contract/guest.ts";
 import { z } from "zod";
+import { readArchive, writeArchive } from "./archive.ts";
+import type { ReadArchiveOptions } from "./archive.ts";
 import { bytesOf } from "./bytes.ts";
 import type { Data } from "./bytes.ts";
 import { readBytes, readChecked } from "./download.ts";
@@ -92,6 +94,30 @@ export class Files {
     const { mode, ...rest } = options;
     const text = modeText(mode);
     return await withSpooled(source, (spooled) => writeFile(this.#remote, path, spooled, text, rest));
+  }
+
+  /**
+   * What a folder holds as one tar archive, gzipped unless said, with names below the folder. Files that change
+   * meanwhile are as they were read. One that fails, fails as a stream. No time limit unless given.
+   * @throws NotFoundError `file_not_found`
+   * @throws ConflictError `not_a_directory`
+   *
+   * @example
+   * const archive = await sandbox.files.readArchive("src", { exclude: ["node_modules"] });
+   * await pipeline(archive, createWriteStream("src.tar.gz"));
+   */
+  readArchive(path: string, options: ReadArchiveOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return readArchive(this.#remote, path, options);
+  }
+
+  /**
+   * Unpack a tar archive of any length, gzipped or not, into a folder, which is made. It is unpacked as it comes: where
+   * it fails, what came before is there. Entries may not lead out of the folder.
+   * @returns the folder, and the archive's length in bytes
+   * @throws InvalidRequestError `invalid_archive`
+   */
+  writeArchive(path: string, source: StreamSource, options: RequestOptions = {}): Promise<Unpacked> {
+    return writeArchive(this.#remote, path, source, options);
   }
 
   /** What a folder holds; `/workspace` unless given. */

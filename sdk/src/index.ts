@@ -98,6 +98,7 @@ export { Terminals } from "./terminals.ts";
 export type { OpenTerminalOptions } from "./terminals.ts";
 export type { OutputBytes, OutputOptions, ProcessExit, Signal } from "./process.ts";
 export { Files } from "./files.ts";
+export type { ReadArchiveOptions } from "./archive.ts";
 export type { ListFilesOptions, WriteOptions } from "./files.ts";
 export type { CopyReport } from "./local-files.ts";
 export type { StreamSource } from "./spool.ts";
@@ -166,6 +167,7 @@ export type {
   FileEntry,
   FileStat,
   FileWritten,
+  Unpacked,
   OutputEvent,
   Process as ProcessInfo,
   RunEvent,

@@ -43,7 +43,7 @@ export async function withSpooled<T>(stream: StreamSource, use: (source: UploadS
   }
 }
 
-async function* chunksOf(stream: StreamSource): AsyncGenerator<Uint8Array | string, void, undefined> {
+export async function* chunksOf(stream: StreamSource): AsyncGenerator<Uint8Array | string, void, undefined> {
   if (!(stream instanceof ReadableStream)) {
     yield* stream;
     return;

@@ -34,7 +34,12 @@ export interface Call extends RequestOptions {
   bytes?: Uint8Array<ArrayBuffer>;
   /** More headers; they win over those that follow from the rest. */
   headers?: Readonly<Record<string, string>> | undefined;
-  accept?: "application/json" | "application/x-ndjson" | "application/octet-stream";
+  accept?:
+    | "application/json"
+    | "application/x-ndjson"
+    | "application/octet-stream"
+    | "application/gzip"
+    | "application/x-tar";
   /** `Prefer: wait=`, seconds. */
   waitSeconds?: number | undefined;
   /** Wait for room when no host has any, and for a volume that is being let go. */

@@ -8,8 +8,9 @@ from typing import Any, AsyncGenerator, Callable, Dict, List, Optional, Sequence
 from ..options import RequestOptions, Unpack
 from ..results import CopyReport
 from ..sources import MemorySource, Spool
-from ..answers import FileEntry, FileWritten
+from ..answers import FileEntry, FileWritten, Unpacked
 from ..wire import Data, bytes_of, field_of, given, list_of, mode_text
+from .archive import read_archive, write_archive
 from .download import read_bytes, read_checked
 from .driver import AsyncStreamSource, blocking, pieces_of
 from .local_files import download_path, upload_path
@@ -84,6 +85,37 @@ class AsyncFiles:
             return await write_file(self._remote, path, spool.source(), text, request)
         finally:
             spool.close()
+
+    def read_archive(
+        self,
+        path: str,
+        *,
+        gzip: bool = True,
+        exclude: Optional[Sequence[str]] = None,
+        **request: Unpack[RequestOptions],
+    ) -> AsyncGenerator[bytes, None]:
+        """What a folder holds as one tar archive, piece by piece, with names below the folder.
+
+        ``exclude``: what is left out, patterns of names as tar takes them. Files that change meanwhile are as they were
+        read. One that fails, fails as a stream. No time limit unless given. Raises NotFoundError ``file_not_found`` and
+        ConflictError ``not_a_directory``.
+
+            with open("src.tar.gz", "wb") as file:
+                for piece in sandbox.files.read_archive("src", exclude=["node_modules"]):
+                    file.write(piece)
+        """
+        return read_archive(self._remote, path, gzip, exclude, {"timeout_ms": 0, **request})
+
+    async def write_archive(
+        self, path: str, source: AsyncStreamSource, **request: Unpack[RequestOptions]
+    ) -> Unpacked:
+        """Unpack a tar archive of any length, gzipped or not, into a folder, which is made.
+
+        ``source`` is an open file, or pieces. It is unpacked as it comes: where it fails, what came before is there.
+        Entries may not lead out of the folder. Answers the folder and the archive's length. Raises InvalidRequestError
+        ``invalid_archive``.
+        """
+        return await write_archive(self._remote, path, source, request)
 
     async def list(
         self,
