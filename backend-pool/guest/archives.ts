@@ -186,8 +186,10 @@ class Unpacking {
 
   private constructor(path: string) {
     this.#path = path;
-    // Links and names that lead out of the folder are tar's to refuse; the rights are the user's in any case.
-    this.#tar = spawn("tar", ["-C", path, "-xpf", "-", "--no-same-owner"], { stdio: ["pipe", "ignore", "pipe"] });
+    // Links and names that lead out of the folder are tar's to refuse; the rights are the user's in any case. A link to
+    // a folder, such as one to a volume, is no reason to put a new folder in its place.
+    const how = ["--no-same-owner", "--keep-directory-symlink"];
+    this.#tar = spawn("tar", ["-C", path, "-xpf", "-", ...how], { stdio: ["pipe", "ignore", "pipe"] });
     this.#ended = endOf(this.#tar);
     this.#tar.stdin.on("error", () => undefined);
   }
@@ -217,7 +219,10 @@ class Unpacking {
     if (this.#into === null) into.write(this.#head);
     into.end();
     const { code, said } = await this.#ended;
-    if (code === 0 && this.#fault === null) return { path: this.#path, size: this.#size };
+    if (code === 0 && this.#fault === null) {
+      await onDisk(this.#path);
+      return { path: this.#path, size: this.#size };
+    }
     if (/No space left/.test(said)) throw new RouseFailure("disk_full", `The disk is full: ${said}`);
     throw new RouseFailure("invalid_archive", `That could not be unpacked: ${said || String(this.#fault)}`);
   }
@@ -244,6 +249,15 @@ class Unpacking {
     });
     await Promise.race([written, this.#ended]);
   }
+}
+
+/** What was written to the file system of a path is on its disk. */
+async function onDisk(path: string): Promise<void> {
+  const sync = spawn("sync", ["-f", path], { stdio: "ignore" });
+  await new Promise<void>((resolve) => {
+    sync.once("error", () => resolve());
+    sync.once("close", () => resolve());
+  });
 }
 
 type Tar<Out extends Readable | null> = ChildProcessByStdio<Writable, Out, Readable>;

@@ -198,27 +198,27 @@ export class Files {
   }
 
   /**
-   * Copy a file or folder of this machine into the sandbox, with its permission bits. Symbolic links in a folder are
-   * left out and named in the report. Only in Node.
+   * Copy a file or folder of this machine into the sandbox, with its permission bits. A folder goes as one archive, which
+   * is unpacked as it comes; symbolic links in it are left out and named in the report. Only in Node.
    */
   upload(
     local: string,
     remote: string,
     options: RequestOptions & { onProgress?: (report: CopyReport) => void } = {},
   ): Promise<CopyReport> {
-    return uploadPath(this.#remote, this, local, remote, options);
+    return uploadPath(this.#remote, local, remote, options);
   }
 
   /**
-   * Copy a file or folder of the sandbox to this machine. A file appears whole or not at all; symbolic links in a
-   * folder are left out and named in the report. Only in Node.
+   * Copy a file or folder of the sandbox to this machine. A folder comes as one archive. A file appears whole or not at
+   * all; symbolic links in a folder are left out and named in the report. Only in Node.
    */
   download(
     remote: string,
     local: string,
     options: RequestOptions & { onProgress?: (report: CopyReport) => void } = {},
   ): Promise<CopyReport> {
-    return downloadPath(this, remote, local, options);
+    return downloadPath(this.#remote, this, remote, local, options);
   }
 }
 

@@ -1,28 +1,21 @@
 /** Copying between this machine's files and a sandbox's. Only in Node. */
 import { guestLimits } from "../contract/guest.ts";
-import type { FileEntry } from "../contract/guest.ts";
 import { retryIncomplete } from "./download.ts";
-import { RouseError, NotFoundError, invalidArgument } from "./errors.ts";
+import { NotFoundError, invalidArgument } from "./errors.ts";
 import type { Files } from "./files.ts";
+import { downloadFolder, uploadFolder } from "./local-folders.ts";
 import { nodeModule } from "./node.ts";
-import { inParallel } from "./parallel.ts";
 import type { Remote } from "./remote.ts";
 import { readExactly } from "./spool.ts";
 import type { RequestOptions } from "./transport.ts";
 import { memorySource, writeFile } from "./upload.ts";
-
-/** Files on their way at once when a folder is copied. */
-const PARALLEL_FILES = 4;
-/** Most entries of a folder that is downloaded: what one listing may hold. */
-const ENTRIES_MAX = 10_000;
-const DEPTH_MAX = 64;
 
 /** What a copy has done. */
 export interface CopyReport {
   files: number;
   /** Of files under way those that have left or arrived too. */
   bytes: number;
-  /** Of all files that are copied, as they were when it began. */
+  /** Of all files that are copied, as they were when it began; 0 while that is not known. */
   totalBytes: number;
   /** Paths that are neither files nor folders and were left out. */
   skipped: string[];
@@ -46,43 +39,23 @@ async function modules() {
 
 export async function uploadPath(
   remote: Remote,
-  files: Files,
   local: string,
   target: string,
   options: CopyOptions,
 ): Promise<CopyReport> {
-  const { fs, path } = await modules();
+  const { fs } = await modules();
   const { onProgress, ...request } = options;
   const report: CopyReport = { files: 0, bytes: 0, totalBytes: 0, skipped: [] };
-  const one = async (from: string, to: string, how: RequestOptions): Promise<void> => {
-    const moved = movedIn(report, onProgress);
-    moved(await uploadFile(remote, from, to, how, moved));
-    report.files += 1;
-    onProgress?.(report);
-  };
   const facts = await fs.stat(local);
   if (!facts.isDirectory()) {
     report.totalBytes = facts.size;
-    await one(local, target, request);
+    const moved = movedIn(report, onProgress);
+    moved(await uploadFile(remote, local, target, request, moved));
+    report.files = 1;
+    onProgress?.(report);
     return report;
   }
-  // One caller's key cannot stand for many writes.
-  const each = { ...request, idempotencyKey: undefined };
-  const found: { from: string; to: string }[] = [];
-  const walk = async (folder: string, to: string): Promise<void> => {
-    await files.mkdir(to, each);
-    for (const entry of await fs.readdir(folder, { withFileTypes: true })) {
-      const from = path.join(folder, entry.name);
-      const below = `${to.replace(/\/$/, "")}/${entry.name}`;
-      if (entry.isDirectory()) await walk(from, below);
-      else if (entry.isFile()) {
-        report.totalBytes += (await fs.stat(from)).size;
-        found.push({ from, to: below });
-      } else report.skipped.push(from);
-    }
-  };
-  await walk(local, target);
-  await inParallel(found, PARALLEL_FILES, ({ from, to }) => one(from, to, each));
+  await uploadFolder(remote, local, target, report, (now) => onProgress?.(now), request);
   return report;
 }
 
@@ -137,62 +110,28 @@ async function uploadFile(
 }
 
 export async function downloadPath(
+  remote: Remote,
   files: Files,
   source: string,
   local: string,
   options: CopyOptions,
 ): Promise<CopyReport> {
-  const { fs, path } = await modules();
   const { onProgress, ...request } = options;
   const report: CopyReport = { files: 0, bytes: 0, totalBytes: 0, skipped: [] };
   const facts = await files.stat(source, request);
   if (!facts.exists) {
     throw new NotFoundError({ code: "file_not_found", status: 404, message: `There is no ${source} in the sandbox.` });
   }
-  const one = async (from: string, to: string, mode: string): Promise<void> => {
-    const moved = movedIn(report, onProgress);
-    moved(await downloadFile(files, from, to, mode, request, moved));
-    report.files += 1;
-    onProgress?.(report);
-  };
-  if (facts.type !== "directory") {
-    report.totalBytes = facts.size;
-    await one(source, local, facts.mode);
+  if (facts.type === "directory") {
+    await downloadFolder(remote, facts.path, local, report, (now) => onProgress?.(now), request);
     return report;
   }
-  const entries = await files.list(source, { depth: DEPTH_MAX, hidden: true, limit: ENTRIES_MAX, ...request });
-  if (entries.length >= ENTRIES_MAX) {
-    throw invalidArgument(
-      `${source} holds ${ENTRIES_MAX} entries or more.`,
-      "Pack it in the sandbox with tar and download the archive.",
-    );
-  }
-  await fs.mkdir(local, { recursive: true });
-  const target = (entry: FileEntry): string => path.join(local, ...partsBelow(facts.path, entry.path));
-  for (const entry of entries) {
-    if (entry.type === "directory") await fs.mkdir(target(entry), { recursive: true });
-    else if (entry.type !== "file") report.skipped.push(entry.path);
-  }
-  const regular = entries.filter((entry) => entry.type === "file");
-  report.totalBytes = regular.reduce((sum, { size }) => sum + size, 0);
-  await inParallel(regular, PARALLEL_FILES, (entry) => one(entry.path, target(entry), entry.mode));
+  report.totalBytes = facts.size;
+  const moved = movedIn(report, onProgress);
+  moved(await downloadFile(files, source, local, facts.mode, request, moved));
+  report.files = 1;
+  onProgress?.(report);
   return report;
-}
-
-/** The sandbox chooses the names, so none may lead out of the folder that the caller chose. */
-function partsBelow(folder: string, entryPath: string): string[] {
-  const prefix = folder.endsWith("/") ? folder : `${folder}/`;
-  const parts = entryPath.startsWith(prefix) ? entryPath.slice(prefix.length).split("/") : [];
-  const safe = parts.every(
-    (part) => part !== "" && part !== "." && part !== ".." && !part.includes("\0") && !part.includes("\\"),
-  );
-  if (parts.length === 0 || !safe) {
-    throw new RouseError({
-      code: "unexpected_answer",
-      message: `The sandbox lists ${JSON.stringify(entryPath)}, which is not below ${folder}.`,
-    });
-  }
-  return parts;
 }
 
 async function downloadFile(

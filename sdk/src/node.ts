@@ -9,6 +9,8 @@ interface NodeModules {
   "node:net": typeof import("node:net");
   "node:os": typeof import("node:os");
   "node:path": typeof import("node:path");
+  "node:stream": typeof import("node:stream");
+  "node:zlib": typeof import("node:zlib");
 }
 
 /** The module, or null in a runtime that has none of that name. */

@@ -5,6 +5,7 @@ import {
   chmodSync,
   existsSync,
   linkSync,
+  lstatSync,
   mkdirSync,
   readFileSync,
   readdirSync,
@@ -115,6 +116,18 @@ test.each([
 ])("what is no archive is told: %s", async (_, make) => {
   const answer = await agent.call("PUT", `/files/archive${query({ path: at("to") })}`, { bytes: make() });
   expect([answer.status, codeOf(answer)]).toEqual([400, "invalid_archive"]);
+});
+
+test("a link to a folder that is there already stays, and what goes into it goes there", async () => {
+  mkdirSync(at("source/data"), { recursive: true });
+  writeFileSync(at("source/data/new"), "new");
+  mkdirSync(at("volume"));
+  mkdirSync(at("to"));
+  symlinkSync(at("volume"), at("to/data"));
+  const bytes = tarOf(at("source"));
+  expect((await agent.call("PUT", `/files/archive${query({ path: at("to") })}`, { bytes })).status).toBe(200);
+  expect(lstatSync(at("to/data")).isSymbolicLink()).toBe(true);
+  expect(readFileSync(at("volume/new"), "utf8")).toBe("new");
 });
 
 test("nothing of an archive gets out of its folder", async () => {

@@ -63,6 +63,7 @@ test("a bar says how far, how fast and how long", () => {
     `[${"=".repeat(6)}${" ".repeat(18)}]  25%  1.0 MiB of 4.0 MiB  512.0 KiB/s  6 s left`,
   );
   expect(barOf({ done: 4 * MIB, total: 4 * MIB, ms: 2000 })).toMatch(/100%.*MiB\/s$/);
+  expect(barOf({ done: MIB, total: 0, ms: 2000 })).toBe("1.0 MiB  512.0 KiB/s");
 });
 
 test("what a service wrote since is told once, also when the beginning is no longer kept", () => {

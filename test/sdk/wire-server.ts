@@ -61,6 +61,13 @@ export class Reply {
     else this.#response.socket?.end();
   }
 
+  /** Begin an answer; the connection ends within its body. */
+  async broken(bytes: Buffer): Promise<void> {
+    this.#response.writeHead(200);
+    await this.#write(bytes);
+    this.#response.socket?.end();
+  }
+
   /** Reset the connection, whatever has been sent. */
   cut(): void {
     this.#response.socket?.resetAndDestroy();

@@ -12,7 +12,7 @@ export const cp: Command = {
   usage: "<from> <to>",
   details:
     "One of the two is <name>:<path>, absolute or below /workspace; the other is a path here. Folders are copied with\n" +
-    "their contents. A target that ends in / or is a folder here takes the source's own name.",
+    "their contents, each as one archive. A target that ends in / or is a folder here takes the source's own name.",
   words: [2, 2],
   options: {},
   async run({ args, out, sandbox }) {

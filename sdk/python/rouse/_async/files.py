@@ -234,7 +234,8 @@ class AsyncFiles:
     ) -> CopyReport:
         """Copy a file or folder of this machine into the sandbox, with its permission bits.
 
-        Symbolic links in a folder are left out and named in the report.
+        A folder goes as one archive, which is unpacked as it comes; symbolic links in it are left out and named in the
+        report.
         """
         return await upload_path(self._remote, os.fspath(local), remote, on_progress, request)
 
@@ -248,6 +249,7 @@ class AsyncFiles:
     ) -> CopyReport:
         """Copy a file or folder of the sandbox to this machine.
 
-        A file appears whole or not at all; symbolic links in a folder are left out and named in the report.
+        A folder comes as one archive. A file appears whole or not at all; symbolic links in a folder are left out and
+        named in the report.
         """
         return await download_path(self._remote, remote, os.fspath(local), on_progress, request)

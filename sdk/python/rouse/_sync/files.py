@@ -235,7 +235,8 @@ class Files:
     ) -> CopyReport:
         """Copy a file or folder of this machine into the sandbox, with its permission bits.
 
-        Symbolic links in a folder are left out and named in the report.
+        A folder goes as one archive, which is unpacked as it comes; symbolic links in it are left out and named in the
+        report.
         """
         return upload_path(self._remote, os.fspath(local), remote, on_progress, request)
 
@@ -249,6 +250,7 @@ class Files:
     ) -> CopyReport:
         """Copy a file or folder of the sandbox to this machine.
 
-        A file appears whole or not at all; symbolic links in a folder are left out and named in the report.
+        A folder comes as one archive. A file appears whole or not at all; symbolic links in a folder are left out and
+        named in the report.
         """
         return download_path(self._remote, remote, os.fspath(local), on_progress, request)
