@@ -36,6 +36,7 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   memory: ["rouse memory add demo 'Ana likes tea.' --tag people", "rouse memory search demo 'who likes tea'"],
   mcp: ["rouse mcp start demo memory git --option git.repository=/workspace/app", "rouse mcp status demo"],
   forward: ["rouse forward demo 5432", "rouse forward demo 8080:3000"],
+  watch: ["rouse watch demo src -r --exclude node_modules", "rouse watch demo src -r --id build --cursor 1234 --json"],
   "mcp-server": ["rouse mcp-server"],
   store: ["rouse store create team --kind memory", "rouse store grant team demo --access read"],
   checkpoint: ["rouse checkpoint ls demo", "rouse checkpoint get demo training"],

@@ -46,6 +46,8 @@ export class FileWatch {
   readonly info: FileWatchInfo;
   /** Where reading goes on; one of another program's may be set. */
   cursor: number;
+  /** Why it ended, once reading has come to that; null before. */
+  endReason: "stopped" | "timeout" | "root-removed" | null = null;
 
   /** @internal */
   constructor(remote: Remote, info: FileWatchInfo) {
@@ -72,17 +74,19 @@ export class FileWatch {
         for await (const line of this.#lines(signal)) {
           patience.reset();
           if (line.k !== "paused") looks = 0;
-          if (line.k === "end") return;
+          if (line.k === "end") {
+            this.endReason = line.reason;
+            return;
+          }
           if (line.k === "failure") throw new RouseError({ code: line.code, message: line.message });
           if (line.k === "continue") outcome = "again";
           else if (line.k === "paused") outcome = "asleep";
           else {
-            // Of a line that its reader left half read, the rest is not told again.
+            const events = eventsOf(line);
+            yield* events.slice(0, -1);
+            // With the last of a line: one that its reader leaves half read is told again to whoever reads on.
             this.cursor = line.cursor;
-            if (line.k === "events") yield* line.events;
-            else if (line.k === "overflow") yield { type: "overflow", dropped: line.dropped, reason: line.reason };
-            else if (line.k === "lost") yield { type: "lost", bytes: line.bytes };
-            else yield { type: "limit", watches: line.watches };
+            yield* events.slice(-1);
           }
         }
       } catch (error) {
@@ -115,6 +119,13 @@ export class FileWatch {
       if (parsed.success) yield parsed.data;
     }
   }
+}
+
+function eventsOf(line: Exclude<WatchLine, { k: "end" | "failure" | "continue" | "paused" }>): WatchEvent[] {
+  if (line.k === "events") return line.events;
+  if (line.k === "overflow") return [{ type: "overflow", dropped: line.dropped, reason: line.reason }];
+  if (line.k === "lost") return [{ type: "lost", bytes: line.bytes }];
+  return [{ type: "limit", watches: line.watches }];
 }
 
 export async function watchFiles(

@@ -61,6 +61,7 @@ import { url } from "./url.ts";
 import { usage } from "./usage.ts";
 import { version } from "./version.ts";
 import { volume } from "./volume.ts";
+import { watch } from "./watch.ts";
 import { whoami } from "./whoami.ts";
 import { wake } from "./wake.ts";
 import { why } from "./why.ts";
@@ -73,6 +74,7 @@ export const commands: readonly Command[] = [
   exec,
   terminal,
   forward,
+  watch,
   runCode,
   logs,
   cp,

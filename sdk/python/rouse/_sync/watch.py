@@ -65,6 +65,8 @@ class FileWatch:
         self.info = info
         #: Where reading goes on; one of another program's may be set.
         self.cursor: int = info["cursor"]
+        #: Why it ended, once reading has come to that; None before.
+        self.end_reason: Optional[Literal["stopped", "timeout", "root-removed"]] = None
 
     @property
     def id(self) -> str:
@@ -86,6 +88,7 @@ class FileWatch:
                         kind = line["k"]
                         failures = 0
                         if kind == "end":
+                            self.end_reason = line["reason"]
                             return
                         if kind == "failure":
                             raise RouseError(line["code"], line["message"])
@@ -93,9 +96,12 @@ class FileWatch:
                             outcome = kind
                             continue
                         looks = 0
-                        # Of a line that its reader left half read, the rest is not told again.
+                        told = events_of(line)
+                        for event in told[:-1]:
+                            yield event
+                        # With the last of a line: one that its reader leaves half read is told again to whoever reads on.
                         self.cursor = line["cursor"]
-                        for event in events_of(line):
+                        for event in told[-1:]:
                             yield event
             except RouseError as error:
                 if not is_transient(error):
