@@ -16,7 +16,7 @@ it("lists the presets to those with a key, and says which a host has an image of
   expect(before.find(({ id }) => id === "openclaw")).toMatchObject({
     available: false,
     takesMessages: true,
-    proved: false,
+    proved: true,
   });
   expect(before.find(({ id }) => id === "hermes")).toMatchObject({ proved: false });
   // What only the operator's host does with one is not shown.

@@ -133,8 +133,8 @@ PRESETS: Dict[str, Dict[str, Any]] = {
         },
         "minMemoryMiB": 2048,
         "diskMiB": 8192,
-        "proved": False,
-        "note": "Runs in machines of its image, and takes tokens of its own there. Emulated, it refuses messages: it gives a run seconds to begin. Not tried on KVM.",
+        "proved": True,
+        "note": "Run in emulated machines of its image: woken by a message, its process killed, and asked again. Not tried on KVM.",
     },
     "hermes": {
         "id": "hermes",
