@@ -81,9 +81,11 @@ export class TerminalSockets {
   #client(process: GuestProcess, name: string, socket: WebSocket): Client {
     const clients = this.#clients.get(process) ?? new Map<string, Client>();
     this.#clients.set(process, clients);
-    const known = clients.get(name);
-    known?.socket.terminate();
-    const client = { taken: known?.taken ?? 0, socket };
+    const client = clients.get(name) ?? { taken: 0, socket };
+    // What had come over the older one and waits in this program is read once more as it ends.
+    const older = client.socket;
+    client.socket = socket;
+    if (older !== socket) older.terminate();
     clients.delete(name);
     clients.set(name, client);
     const oldest = clients.keys().next().value;

@@ -106,6 +106,26 @@ test("a client that names itself sends its input once, whatever was cut", async 
   expect(second.text.replaceAll(/\s/g, "")).toContain("abcdefghijkl");
 });
 
+test("what waits unread in an older socket of a client is not taken beside what the client sends again", async () => {
+  const data = Buffer.from(Array.from({ length: 20_000 }, (_, n) => `${String(n).padStart(7, "0")}\n`).join(""));
+  const command = `stty raw -echo; echo go; sleep 1; head -c ${data.length} | sha256sum; echo more; cat`;
+  const { id } = await agent.spawn({ command, pty: {} });
+  const first = look(agent, { processId: id, client: "c1" });
+  await first.until("go");
+  for (let at = 0; at < data.length; at += 10_000) first.socket.send(data.subarray(at, at + 10_000));
+  await first.of("input");
+  const second = look(agent, { processId: id, client: "c1", cursor: first.output.length });
+  const { input } = await second.of("ready");
+  for (let at = Number(input); at < data.length; at += 10_000) second.socket.send(data.subarray(at, at + 10_000));
+  second.type("the end");
+  await second.until("the end");
+  const { hash } = await import("node:crypto");
+  expect(second.text.replaceAll(/^go\s+/g, "")).toBe(
+    `${hash("sha256", data)}  -\r\nmore\r\nthe end`.replaceAll("\r\n", "\n"),
+  );
+  await agent.signal(id, "SIGKILL");
+}, 60_000);
+
 test("a program that does not read holds up its own client alone, and reads all of it later", async () => {
   const bytes = 3_000_000;
   const { id } = await agent.spawn({
