@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import aclosing
 from typing import Any, AsyncGenerator, Dict, Mapping, Optional, cast
 
 from ..cursor import Event, OutputCursor
 from ..errors import ConnectionError, RouseError, class_of_status, connection_error
+from ..patience import Patience
 from ..retry import is_retryable
 from ..answers import OutputPage
 from ..wire import answer_of, segment
@@ -16,8 +16,6 @@ from .remote import AsyncRemote
 
 #: Time limit of one connection, milliseconds; the server ends its slices well before.
 SLICE_MS = 180_000
-#: How long failures in a row are borne, seconds.
-FAILING_SECONDS = 300
 #: Connections in a row that may end without anything new.
 QUIET_CLOSES = 4
 #: Bytes of one page of output.
@@ -31,8 +29,7 @@ EVENT_TYPES = frozenset({"start", "stdout", "stderr", "truncated", "continue", "
 async def follow_output(remote: AsyncRemote, process_id: str, cursor: OutputCursor) -> AsyncGenerator[Event, None]:
     """Follow a process's output from a cursor to its exit."""
     quiet_closes = 0
-    failures = 0
-    failing_since = 0.0
+    patience = Patience(0.05)
     path = remote.path(f"/processes/{segment(process_id)}/output")
     while True:
         before = cursor.position
@@ -59,7 +56,7 @@ async def follow_output(remote: AsyncRemote, process_id: str, cursor: OutputCurs
             failure = error
         if is_continued or cursor.position > before:
             quiet_closes = 0
-            failures = 0
+            patience.reset()
             if failure is None:
                 continue
         if failure is None:
@@ -67,12 +64,7 @@ async def follow_output(remote: AsyncRemote, process_id: str, cursor: OutputCurs
             if quiet_closes >= QUIET_CLOSES:
                 raise connection_error("The output ended without an exit")
             continue
-        if failures == 0:
-            failing_since = time.monotonic()
-        if time.monotonic() - failing_since > FAILING_SECONDS:
-            raise failure
-        await sleep(min(5.0, 0.05 * 2**failures))
-        failures += 1
+        await sleep(patience.next(failure))
 
 
 async def kept_output(remote: AsyncRemote, process_id: str, cursor: OutputCursor) -> AsyncGenerator[Event, None]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import aclosing
 from typing import Any, AsyncGenerator, Dict, List, Literal, Optional, Sequence, TypedDict, Union
 
 from ..answers import FileEvent
 from ..answers import FileWatch as FileWatchInfo
-from ..errors import RouseError
+from ..errors import RouseError, connection_error
 from ..options import RequestOptions, Unpack
+from ..patience import Patience
 from ..wire import answer_of, list_of, segment
 from .driver import sleep
 from .output import is_transient
@@ -17,8 +17,6 @@ from .remote import AsyncRemote
 
 #: Time limit of one connection, milliseconds; the server ends its slices well before.
 SLICE_MS = 150_000
-#: How long failures in a row are borne, seconds.
-FAILING_SECONDS = 300
 #: How often a sandbox that sleeps is looked at, seconds: at first, and later. Looking does not wake it.
 LOOK_SECONDS = 2.0
 LOOK_MOST_SECONDS = 30.0
@@ -76,16 +74,16 @@ class AsyncFileWatch:
 
         Reading neither wakes the sandbox nor keeps it awake.
         """
-        failures = looks = 0
-        failing_since = 0.0
+        patience = Patience(0.1)
+        looks = 0
         while True:
             outcome = "cut"
-            failure: Optional[RouseError] = None
+            failure: RouseError = connection_error("The events of the watch were cut")
             try:
                 async with aclosing(self._lines()) as lines:
                     async for line in lines:
                         kind = line["k"]
-                        failures = 0
+                        patience.reset()
                         if kind == "end":
                             self.end_reason = line["reason"]
                             return
@@ -112,12 +110,7 @@ class AsyncFileWatch:
                 await sleep(min(LOOK_MOST_SECONDS, LOOK_SECONDS * 1.5 ** min(looks, 9)))
                 looks += 1
             else:
-                if failures == 0:
-                    failing_since = time.monotonic()
-                if failure is not None and time.monotonic() - failing_since > FAILING_SECONDS:
-                    raise failure
-                await sleep(min(5.0, 0.1 * 2 ** min(failures, 9)))
-                failures += 1
+                await sleep(patience.next(failure))
 
     async def stop(self, **request: Unpack[RequestOptions]) -> None:
         """End it."""

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 from typing import Any, Dict, Generator, Mapping, Optional, cast
 
 from ..cursor import Event, OutputCursor
 from ..errors import ConnectionError, RouseError, class_of_status, connection_error
+from ..patience import Patience
 from ..retry import is_retryable
 from ..answers import OutputPage
 from ..wire import answer_of, segment
@@ -17,8 +17,6 @@ from .remote import Remote
 
 #: Time limit of one connection, milliseconds; the server ends its slices well before.
 SLICE_MS = 180_000
-#: How long failures in a row are borne, seconds.
-FAILING_SECONDS = 300
 #: Connections in a row that may end without anything new.
 QUIET_CLOSES = 4
 #: Bytes of one page of output.
@@ -32,8 +30,7 @@ EVENT_TYPES = frozenset({"start", "stdout", "stderr", "truncated", "continue", "
 def follow_output(remote: Remote, process_id: str, cursor: OutputCursor) -> Generator[Event, None, None]:
     """Follow a process's output from a cursor to its exit."""
     quiet_closes = 0
-    failures = 0
-    failing_since = 0.0
+    patience = Patience(0.05)
     path = remote.path(f"/processes/{segment(process_id)}/output")
     while True:
         before = cursor.position
@@ -60,7 +57,7 @@ def follow_output(remote: Remote, process_id: str, cursor: OutputCursor) -> Gene
             failure = error
         if is_continued or cursor.position > before:
             quiet_closes = 0
-            failures = 0
+            patience.reset()
             if failure is None:
                 continue
         if failure is None:
@@ -68,12 +65,7 @@ def follow_output(remote: Remote, process_id: str, cursor: OutputCursor) -> Gene
             if quiet_closes >= QUIET_CLOSES:
                 raise connection_error("The output ended without an exit")
             continue
-        if failures == 0:
-            failing_since = time.monotonic()
-        if time.monotonic() - failing_since > FAILING_SECONDS:
-            raise failure
-        sleep(min(5.0, 0.05 * 2**failures))
-        failures += 1
+        sleep(patience.next(failure))
 
 
 def kept_output(remote: Remote, process_id: str, cursor: OutputCursor) -> Generator[Event, None, None]:

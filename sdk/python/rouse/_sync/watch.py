@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 from typing import Any, Dict, Generator, List, Literal, Optional, Sequence, TypedDict, Union
 
 from ..answers import FileEvent
 from ..answers import FileWatch as FileWatchInfo
-from ..errors import RouseError
+from ..errors import RouseError, connection_error
 from ..options import RequestOptions, Unpack
+from ..patience import Patience
 from ..wire import answer_of, list_of, segment
 from .driver import sleep
 from .output import is_transient
@@ -18,8 +18,6 @@ from .remote import Remote
 
 #: Time limit of one connection, milliseconds; the server ends its slices well before.
 SLICE_MS = 150_000
-#: How long failures in a row are borne, seconds.
-FAILING_SECONDS = 300
 #: How often a sandbox that sleeps is looked at, seconds: at first, and later. Looking does not wake it.
 LOOK_SECONDS = 2.0
 LOOK_MOST_SECONDS = 30.0
@@ -77,16 +75,16 @@ class FileWatch:
 
         Reading neither wakes the sandbox nor keeps it awake.
         """
-        failures = looks = 0
-        failing_since = 0.0
+        patience = Patience(0.1)
+        looks = 0
         while True:
             outcome = "cut"
-            failure: Optional[RouseError] = None
+            failure: RouseError = connection_error("The events of the watch were cut")
             try:
                 with closing(self._lines()) as lines:
                     for line in lines:
                         kind = line["k"]
-                        failures = 0
+                        patience.reset()
                         if kind == "end":
                             self.end_reason = line["reason"]
                             return
@@ -113,12 +111,7 @@ class FileWatch:
                 sleep(min(LOOK_MOST_SECONDS, LOOK_SECONDS * 1.5 ** min(looks, 9)))
                 looks += 1
             else:
-                if failures == 0:
-                    failing_since = time.monotonic()
-                if failure is not None and time.monotonic() - failing_since > FAILING_SECONDS:
-                    raise failure
-                sleep(min(5.0, 0.1 * 2 ** min(failures, 9)))
-                failures += 1
+                sleep(patience.next(failure))
 
     def stop(self, **request: Unpack[RequestOptions]) -> None:
         """End it."""
