@@ -24,6 +24,8 @@ export class GuestEdge {
   upgrades: string[] = [];
   /** Upgrades that are refused from now on. */
   refusals = 0;
+  /** Nothing is answered: every connection breaks. */
+  isDown = false;
 
   private constructor(agent: Agent, server: Server) {
     this.agent = agent;
@@ -71,6 +73,7 @@ export class GuestEdge {
 
   #request(req: IncomingMessage, res: ServerResponse): void {
     const url = req.url ?? "";
+    if (this.isDown) return void req.destroy();
     if (req.headers.authorization !== `Bearer ${TEST_KEY}`) return refuse(res, "unauthorized");
     if (url === "/v1/sandboxes/demo" || url === SANDBOX)
       return void res.end(JSON.stringify(sandboxInfo({ state: this.state })));
@@ -96,6 +99,7 @@ export class GuestEdge {
 
   #upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on("error", () => undefined);
+    if (this.isDown) return void socket.destroy();
     this.upgrades.push(req.url ?? "");
     const isRefused = this.refusals > 0 || req.headers.authorization !== `Bearer ${TEST_KEY}`;
     if (this.refusals > 0) this.refusals -= 1;

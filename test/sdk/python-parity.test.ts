@@ -10,7 +10,7 @@ import { exported, functionArguments, membersOf, reachable, type Members } from 
 const NOWHERE: ReadonlySet<string> = new Set([
   "signal", // A task is cancelled, a program interrupted.
   "fetch", // There is one client of HTTP.
-  "webSocket", // And none of WebSockets.
+  "webSocket", // And one of WebSockets.
 ]);
 
 /** What differs, and why. `Class.member`, as TypeScript has it. */
@@ -38,11 +38,20 @@ const differs: Readonly<Record<string, { python: string[] | "none"; why: string 
     python: ["idempotency_key", "kill", "on_progress", "timeout_ms", "wait"],
     why: "what is killed is all of its input",
   },
-  "Process.kill": { python: ["idempotency_key", "signal", "timeout_ms"], why: "this signal is not that of a call" },
-  "Processes.kill": {
-    python: ["id", "idempotency_key", "signal", "timeout_ms"],
-    why: "this signal is not that of a call",
-  },
+  ...Object.fromEntries(
+    ["Process", "Processes", "Terminal", "Terminals"].map((name) => [
+      `${name}.kill`,
+      {
+        python: [
+          ...(name.endsWith("s") && name !== "Process" ? ["id"] : []),
+          "idempotency_key",
+          "signal",
+          "timeout_ms",
+        ],
+        why: "this signal is not that of a call",
+      },
+    ]),
+  ),
   "Checkpoint.load": { python: ["default", "version"], why: "the module is a program of its own, and older" },
   "Memory.forget": {
     python: ["confirm", "filter", "idempotency_key", "timeout_ms", "which"],
@@ -65,12 +74,8 @@ const differs: Readonly<Record<string, { python: string[] | "none"; why: string 
     ]),
   ),
 };
-/** What Python does not have yet: terminals and forwarded ports need a client of WebSockets; lists are read anew. */
-const later: ReadonlySet<string> = new Set([
-  ...["Terminal", "Terminals", "Sandbox.terminal"],
-  ...["Forward", "Sandbox.forward"],
-  "Sandboxes.changes",
-]);
+/** What Python does not have yet: lists are read anew. */
+const later: ReadonlySet<string> = new Set(["Sandboxes.changes"]);
 /** What Python has beside. */
 const more: Readonly<Record<string, string[]>> = {
   Page: ["to_list"],

@@ -1,4 +1,6 @@
 /** Both halves of the Python SDK at a real edge, with a real guest agent; only the machine around it is none. */
+import { once } from "node:events";
+import { createServer, type AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { startAgent, type Agent } from "../guest/agent.ts";
 import { NO_PYTHON, PYTHON, halves, python, stopPython } from "../sdk/python-run.ts";
@@ -22,7 +24,8 @@ beforeEach((context) => {
 describe.each(halves)("%s", (half) => {
   const run = (body: string) => {
     const url = `http://127.0.0.1:${edge.port}`;
-    return python(half, url, body, { key: edge.apiKey });
+    const head = `import socket, threading\nfrom rouse._${half}.driver import blocking\n`;
+    return python(half, url, head + body, { key: edge.apiKey });
   };
 
   test("a sandbox from its creation to its end", async () => {
@@ -83,4 +86,62 @@ return {
       gone: ["sandbox_gone", "RouseError"],
     });
   });
+
+  test("a terminal and a forwarded port, over a sleep and refusals", async () => {
+    const name = freshName();
+    const server = createServer({ allowHalfOpen: true }, (socket) => socket.on("error", () => undefined).pipe(socket));
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const found = await run(`
+sandbox = await rouse.sandboxes.create(name="${name}", idle_pause_seconds=0)
+seen = bytearray()
+async def read_until(terminal, text):
+    async for event in terminal.events():
+        seen.extend(event["data"] if event["type"] == "output" else b"")
+        if text in seen:
+            return
+async with await sandbox.terminal.open(command="stty -echo; echo up; exec cat") as terminal:
+    await read_until(terminal, b"up\\r\\n")
+    await terminal.write("before\\n")
+    await read_until(terminal, b"before\\r\\n")
+await sandbox.pause()
+asleep = (await sandbox.refresh()).state
+async with await sandbox.terminal.attach(terminal.id, cursor=terminal.cursor) as again:
+    awake = (await sandbox.refresh()).state
+    again.resize(60, 20)
+    await again.write("after\\n")
+    await read_until(again, b"after\\r\\n")
+    await again.kill()
+    end = await again.wait()
+data = os.urandom(3_000_000)
+def echoed(at):
+    with socket.create_connection(at) as there:
+        threading.Thread(target=lambda: (there.sendall(data), there.shutdown(socket.SHUT_WR)), daemon=True).start()
+        with there.makefile("rb") as answer:
+            return answer.read()
+async with await sandbox.forward(${port}, local_port=0) as forward:
+    same = await blocking(lambda: echoed((forward.address, forward.local_port))) == data
+none = await failure(lambda: sandbox.terminal.attach("p-0-none"))
+wrong = AsyncSandbox(AsyncRouse(base_url=url, api_key="rouse_default_aaaaaaaaaaaa_" + "A" * 32)._transport, sandbox.info)
+unknown = await failure(lambda: wrong.terminal.attach(terminal.id))
+size = await failure(lambda: sandbox.terminal.attach(terminal.id, cols=0, rows=1))
+await sandbox.stop()
+stopped = await failure(lambda: sandbox.terminal.attach(terminal.id))
+await sandbox.delete()
+return {
+    "states": [asleep, awake], "end": end.exit_code, "same": same, "text": bytes(seen).count(b"before") == 1,
+    "refused": [[one["class"], one["code"]] for one in (none, unknown, size, stopped)],
+}`);
+    expect(found).toEqual({
+      ...{ states: ["paused", "running"], end: -1, same: true, text: true },
+      refused: [
+        ["NotFoundError", "process_not_found"],
+        ["AuthenticationError", "unauthorized"],
+        ["InvalidRequestError", "invalid_request"],
+        ["ConflictError", "sandbox_stopped"],
+      ],
+    });
+    server.close();
+  }, 120_000);
 });

@@ -21,7 +21,7 @@ import { synchronous } from "./python-sync.ts";
 const root = join(import.meta.dirname, "../..");
 const folder = join(root, "sdk/python/rouse");
 /** Written by hand for each half: where a thread, and where a task, waits. */
-const BY_HAND = "driver.py";
+const BY_HAND: ReadonlySet<string> = new Set(["driver.py", "channels.py"]);
 
 async function files(): Promise<Map<string, string>> {
   const document = JSON.parse(await readFile(join(root, "sdk/openapi.json"), "utf8")) as Document;
@@ -32,7 +32,7 @@ async function files(): Promise<Map<string, string>> {
     ["inputs.py", argumentTypes(document)],
   ]);
   for (const name of await readdir(join(folder, "_async"))) {
-    if (!name.endsWith(".py") || name === BY_HAND) continue;
+    if (!name.endsWith(".py") || BY_HAND.has(name)) continue;
     made.set(`_sync/${name}`, synchronous(await readFile(join(folder, "_async", name), "utf8"), name));
   }
   return made;
@@ -108,7 +108,7 @@ const made = await files();
 const stale: string[] = [];
 for (const [name, text] of made) if ((await current(join(folder, name))) !== text) stale.push(name);
 const kept = await readdir(join(folder, "_sync")).catch(() => []);
-const gone = kept.filter((name) => name.endsWith(".py") && name !== BY_HAND && !made.has(`_sync/${name}`));
+const gone = kept.filter((name) => name.endsWith(".py") && !BY_HAND.has(name) && !made.has(`_sync/${name}`));
 
 if (process.argv.includes("--check")) {
   for (const name of [...stale, ...gone.map((one) => `_sync/${one}`)])

@@ -12,20 +12,24 @@ have the same methods for asyncio.
 from ._async.agents import AsyncNewAgent
 from ._async.client import AsyncRouse
 from ._async.fetch import AsyncFetchResponse
+from ._async.forward import AsyncForward
 from ._async.login import device_login as async_device_login
 from ._async.page import AsyncPage
 from ._async.process import AsyncProcess
 from ._async.sandbox import AsyncSandbox
 from ._async.state import AsyncStateTransaction
+from ._async.terminal import AsyncTerminal
 from ._async.watch import AsyncFileWatch
 from ._sync.agents import NewAgent
 from ._sync.client import Rouse
 from ._sync.fetch import FetchResponse
+from ._sync.forward import Forward
 from ._sync.login import device_login
 from ._sync.page import Page
 from ._sync.process import Process
 from ._sync.sandbox import Sandbox
 from ._sync.state import StateTransaction
+from ._sync.terminal import Terminal
 from ._sync.watch import FileWatch
 from .checkpoint import (
     Checkpoint,
@@ -61,6 +65,8 @@ from .results import (
     StateValue,
     StopAllResult,
     StopFailure,
+    TerminalEvent,
+    TerminalExit,
 )
 from .version import VERSION
 from .webhook import VerifiedWebhook, verify_webhook
@@ -77,6 +83,7 @@ __all__ = [
     "AgentHook",
     "AsyncFetchResponse",
     "AsyncFileWatch",
+    "AsyncForward",
     "AsyncNewAgent",
     "AsyncPage",
     "AsyncProcess",
@@ -84,6 +91,7 @@ __all__ = [
     "AsyncRuntime",
     "AsyncSandbox",
     "AsyncStateTransaction",
+    "AsyncTerminal",
     "AuthenticationError",
     "Checkpoint",
     "CheckpointDamaged",
@@ -98,6 +106,7 @@ __all__ = [
     "ExecResult",
     "FetchResponse",
     "FileWatch",
+    "Forward",
     "InvalidRequestError",
     "LoginResult",
     "MirrorFailed",
@@ -121,6 +130,9 @@ __all__ = [
     "StateValue",
     "StopAllResult",
     "StopFailure",
+    "Terminal",
+    "TerminalEvent",
+    "TerminalExit",
     "VERSION",
     "VerifiedWebhook",
     "async_device_login",

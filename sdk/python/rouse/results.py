@@ -52,6 +52,31 @@ class ExitEvent(TypedDict):
 CommandEvent = Union[StartEvent, OutputEvent, TruncatedEvent, ExitEvent]
 
 
+class TerminalOutput(TypedDict):
+    type: Literal["output"]
+    data: bytes
+    #: Bytes of output before it.
+    offset: int
+
+
+class TerminalExitEvent(TypedDict):
+    type: Literal["exit"]
+    #: Negative when a signal ended it; None when that is not known.
+    exitCode: Optional[int]
+
+
+#: What a terminal's reader sees.
+TerminalEvent = Union[TerminalOutput, TruncatedEvent, TerminalExitEvent]
+
+
+@dataclass(frozen=True)
+class TerminalExit:
+    """How a terminal ended."""
+
+    #: Negative when a signal ended it; None when that is not known.
+    exit_code: Optional[int]
+
+
 @dataclass(frozen=True)
 class ExecResult:
     """How a command ended."""

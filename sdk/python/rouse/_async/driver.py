@@ -10,11 +10,13 @@ import asyncio
 import socket
 import ssl
 import time
+from dataclasses import dataclass
 from typing import AsyncIterable, AsyncIterator, Awaitable, Callable, Dict, IO, Iterable, List, Mapping, Optional
 from typing import Tuple, TypeVar, Union, cast
 from urllib.parse import urlsplit
 
 from ..deadline import Deadline
+from .channels import AsyncChannel, limited
 
 T = TypeVar("T")
 Origin = Tuple[str, str, int]
@@ -108,11 +110,31 @@ class Connection:
             self.writer.close()
 
 
+@dataclass(frozen=True)
+class AsyncUpgrade:
+    """The answer to a request for another protocol."""
+
+    status: int
+    #: Names in lower case.
+    headers: Dict[str, str]
+    #: Of a refusal.
+    body: bytes
+    #: With status 101.
+    channel: Optional[AsyncChannel]
+
+
 class AsyncResponse:
     """An answer whose body is still to be read."""
 
     def __init__(
-        self, pool: AsyncPool, origin: Origin, connection: Connection, status: int, headers: Dict[str, str], head: bool
+        self,
+        pool: AsyncPool,
+        origin: Origin,
+        connection: Connection,
+        status: int,
+        headers: Dict[str, str],
+        head: bool,
+        stays: bool,
     ) -> None:
         self._pool = pool
         self._origin = origin
@@ -120,12 +142,12 @@ class AsyncResponse:
         self.status = status
         #: Names in lower case.
         self.headers = headers
-        self._stays = headers.get("connection", "").lower() != "close"
+        self._stays = stays and headers.get("connection", "").lower() != "close" and status != 101
         self._is_over = False
         #: Bytes left: of the body, or of the chunk; None until the connection ends.
         self._left: Optional[int] = None
         self._is_chunked = False
-        if head or status in (204, 304):
+        if head or status in (101, 204, 304):
             self._left = 0
         elif "chunked" in headers.get("transfer-encoding", "").lower():
             self._is_chunked = True
@@ -156,6 +178,11 @@ class AsyncResponse:
     async def aclose(self) -> None:
         """End the connection, unless the body was read whole."""
         self._close()
+
+    def channel(self) -> AsyncChannel:
+        """The connection itself, for another protocol."""
+        self._is_over = True
+        return AsyncChannel(self._connection.reader, self._connection.writer)
 
     def _close(self) -> None:
         if not self._is_over:
@@ -207,6 +234,10 @@ class AsyncPool:
         """Send a request and wait for the headers of its answer. Raises OSError, of which TimeoutError is one."""
         return await limited(self._request(method, url, headers, body), seconds)
 
+    async def upgrade(self, url: str, headers: Mapping[str, str], seconds: Optional[float]) -> AsyncUpgrade:
+        """Ask for another protocol. Raises OSError, of which TimeoutError is one."""
+        return await limited(self._upgrade(url, headers), seconds)
+
     def take_back(self, origin: Origin, connection: Connection) -> None:
         resting = self._idle.setdefault(origin, [])
         if len(resting) >= IDLE_MAX:
@@ -231,7 +262,16 @@ class AsyncPool:
             resting.remove(one)
             connection.close()
 
-    async def _request(self, method: str, url: str, headers: Mapping[str, str], body: Optional[bytes]) -> AsyncResponse:
+    async def _upgrade(self, url: str, headers: Mapping[str, str]) -> AsyncUpgrade:
+        # On a connection of its own: where an upgrade is refused, many a server ends it.
+        response = await self._request("GET", url, headers, None, is_alone=True)
+        if response.status == 101:
+            return AsyncUpgrade(101, response.headers, b"", response.channel())
+        return AsyncUpgrade(response.status, response.headers, await response.read(Deadline(0)), None)
+
+    async def _request(
+        self, method: str, url: str, headers: Mapping[str, str], body: Optional[bytes], is_alone: bool = False
+    ) -> AsyncResponse:
         parts = urlsplit(url)
         origin = (parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -241,7 +281,7 @@ class AsyncPool:
         head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
         if any(mark in f"{method}{target}{''.join(named.values())}" for mark in "\r\n"):
             raise ValueError("a header or path has a line end")
-        connection = self._idle_one(origin) or await self._new(origin)
+        connection = (None if is_alone else self._idle_one(origin)) or await self._new(origin)
         try:
             writer = connection.writer
             writer.write(f"{method} {target} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + (body or b""))
@@ -252,7 +292,7 @@ class AsyncPool:
                 if body is None:
                     raise
             status, found = await answer_head(connection.reader)
-            return AsyncResponse(self, origin, connection, status, found, method == "HEAD")
+            return AsyncResponse(self, origin, connection, status, found, method == "HEAD", not is_alone)
         except BaseException:
             connection.close()
             raise
@@ -286,7 +326,7 @@ class AsyncPool:
 
 
 async def answer_head(reader: asyncio.StreamReader) -> Tuple[int, Dict[str, str]]:
-    """Status and headers; those that say "go on" are passed over."""
+    """Status and headers; those that say "go on" are passed over, but for another protocol's."""
     while True:
         first = (await line(reader)).split(b" ", 2)
         if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not first[1].isdigit():
@@ -299,7 +339,7 @@ async def answer_head(reader: asyncio.StreamReader) -> Tuple[int, Dict[str, str]
                 break
             name, _, value = field.partition(b":")
             headers[name.decode("latin-1").strip().lower()] = value.decode("latin-1").strip()
-        if status >= 200:
+        if status >= 200 or status == 101:
             return status, headers
 
 
@@ -311,17 +351,6 @@ async def line(reader: asyncio.StreamReader) -> bytes:
         raise ConnectionResetError("the connection was cut") from fault
     except asyncio.LimitOverrunError as fault:
         raise OSError("a line of the answer is too long") from fault
-
-
-async def limited(work: Awaitable[T], seconds: Optional[float]) -> T:
-    """At most so many seconds. Raises TimeoutError."""
-    try:
-        return await asyncio.wait_for(work, seconds)
-    except asyncio.TimeoutError as fault:
-        # Not the same class before Python 3.11.
-        raise TimeoutError("no answer in time") from fault
-    except ValueError as fault:
-        raise OSError(f"no answer of HTTP: {fault}") from fault
 
 
 async def items_of(source: Union[Iterable[T], AsyncIterable[T]]) -> AsyncIterator[T]:

@@ -23,6 +23,7 @@ from .drills import AsyncDrills
 from .events import AsyncEvents
 from .fetch import AsyncFetchResponse, named_fetch
 from .files import AsyncFiles
+from .forward import AsyncForward, forward_port
 from .hooks import AsyncHooks
 from .interpreter import AsyncInterpreter
 from .links import AsyncLinks
@@ -41,6 +42,7 @@ from .services import AsyncServices
 from .snapshots import capture
 from .sockets import AsyncSockets
 from .state import AsyncState
+from .terminals import AsyncTerminals
 from .transport import AsyncTransport
 from .volumes import AsyncVolumes, VolumeLike, attachment_with
 from .waits import SETTLE_SECONDS, START_SECONDS, start_failed, until_durable, until_state
@@ -66,6 +68,8 @@ class AsyncSandbox:
         self.files = AsyncFiles(remote)
         #: Background processes.
         self.processes = AsyncProcesses(remote)
+        #: Terminals.
+        self.terminal = AsyncTerminals(remote)
         #: The code interpreter.
         self.interpreter = AsyncInterpreter(remote)
         #: Ports that are open to people without a key, each with one kind of token.
@@ -296,6 +300,25 @@ class AsyncSandbox:
             output_encoding=output_encoding,
             request=request,
         )
+
+    async def forward(
+        self,
+        port: int,
+        *,
+        local_port: Optional[int] = None,
+        address: str = "127.0.0.1",
+        on_error: Optional[Callable[[RouseError], object]] = None,
+    ) -> AsyncForward:
+        """Open a TCP port of the sandbox on this machine, until it is closed.
+
+        A connection to it wakes the sandbox and keeps it awake; the open port does neither. ``local_port``: the same as in
+        the sandbox unless given, 0 for a free one. ``on_error``: called with why a connection ended, when that was no end of
+        its own. Raises InvalidRequestError ``invalid_argument`` for a port that can't be had.
+
+            with sandbox.forward(5432, local_port=0) as database:
+                print(f"psql -h {database.address} -p {database.local_port}")
+        """
+        return await forward_port(self._remote, port, local_port, address, on_error)
 
     async def refresh(self, **request: Unpack[RequestOptions]) -> AsyncSandbox:
         """Read the sandbox again; this does not wake it."""

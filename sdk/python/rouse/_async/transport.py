@@ -12,11 +12,13 @@ from typing import Any, AsyncGenerator, AsyncIterator, Awaitable, Callable, Dict
 from ..credentials import Credentials, find_credentials
 from ..deadline import Deadline
 from ..errors import RouseError, class_of_status, connection_error, invalid_argument, unexpected_answer
+from ..frames import Handshake
 from ..options import SendOptions, Unpack
 from ..retry import RetryPolicy, RetryState, decide_retry, is_retryable, may_come_free
 from ..version import VERSION
 from ..wire import json_bytes, query_string
-from .driver import AsyncPool, AsyncResponse, sleep
+from .channels import AsyncChannel
+from .driver import AsyncPool, AsyncResponse, AsyncUpgrade, sleep
 
 T = TypeVar("T")
 #: Longest wait for the headers of one attempt, seconds; the server answers or lets go well before.
@@ -135,6 +137,15 @@ class AsyncTransport:
         finally:
             await body.aclose()
 
+    async def upgrade(self, path: str, query: Mapping[str, Any], max_retries: Optional[int] = None) -> AsyncChannel:
+        """Begin a WebSocket. Raises what other calls raise, for one that is refused as for one that can't be had."""
+        deadline = self._deadline({})
+
+        async def attempt() -> AsyncChannel:
+            return await self._begin(path, query, deadline)
+
+        return await self._retried(attempt, deadline, {"max_retries": max_retries})
+
     def _deadline(self, call: SendOptions) -> Deadline:
         timeout_ms = call.get("timeout_ms")
         return Deadline(self._timeout_ms if timeout_ms is None else timeout_ms)
@@ -148,17 +159,24 @@ class AsyncTransport:
         call: SendOptions,
     ) -> T:
         key = None if method == "GET" else call.get("idempotency_key") or str(uuid.uuid4())
+        body, headers = content_of(call)
+
+        async def attempt() -> T:
+            return await self._attempt(method, path, deadline, key, body, headers, read, call)
+
+        return await self._retried(attempt, deadline, call)
+
+    async def _retried(self, attempt: Callable[[], Awaitable[T]], deadline: Deadline, call: SendOptions) -> T:
         max_retries = call.get("max_retries")
         policy = RetryPolicy(
             self._max_retries if max_retries is None else max_retries,
             self._wait_for_capacity_ms if call.get("wait_for_capacity") else 0,
         )
-        body, headers = content_of(call)
         state = RetryState()
         began = time.monotonic()
         while True:
             try:
-                return await self._attempt(method, path, deadline, key, body, headers, read, call)
+                return await attempt()
             except RouseError as error:
                 state.elapsed_ms = (time.monotonic() - began) * 1000
                 decision = None if deadline.is_over() else decide_retry(error, state, policy)
@@ -210,6 +228,29 @@ class AsyncTransport:
         if 300 <= response.status < 400:
             raise connection_error(f"{found.base_url} answered with a redirect", key)
         raise error_of_answer(response.status, response.headers, text, key)
+
+    async def _begin(self, path: str, query: Mapping[str, Any], deadline: Deadline) -> AsyncChannel:
+        found = self.credentials()
+        handshake = Handshake()
+        headers = {"authorization": f"Bearer {found.api_key}", "x-rouse-client": CLIENT, **handshake.headers()}
+        checked(headers)
+        url = f"{found.base_url}{path}{query_string(query)}"
+
+        async def ask() -> AsyncUpgrade:
+            return await self.pool.upgrade(url, headers, deadline.left(ATTEMPT_SECONDS))
+
+        answer = await guarded(ask, deadline, f"No whole answer from {found.base_url}")
+        if answer.channel is not None:
+            fault = handshake.fault(answer.headers)
+            if fault is None:
+                return answer.channel
+            answer.channel.reset()
+            raise unexpected_answer(f"for a WebSocket {fault}")
+        if 300 <= answer.status < 400:
+            raise connection_error(f"{found.base_url} answered with a redirect")
+        if answer.status < 300:
+            raise unexpected_answer(f"it has status {answer.status}, and is no WebSocket")
+        raise error_of_answer(answer.status, answer.headers, answer.body)
 
 
 async def guarded(work: Callable[[], Awaitable[T]], deadline: Deadline, what: str, key: Optional[str] = None) -> T:

@@ -9,10 +9,13 @@ import ssl
 import threading
 import time
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import Callable, Dict, IO, Iterable, Iterator, List, Mapping, Optional, Tuple, TypeVar, Union, cast
 from urllib.parse import urlsplit
 
+from .._async.driver import AsyncPool
 from ..deadline import Deadline
+from .channels import Channel, on_loop
 
 T = TypeVar("T")
 Origin = Tuple[str, str, int]
@@ -78,6 +81,19 @@ def source_pieces(source: StreamSource) -> Iterator[Union[bytes, str]]:
         if not piece:
             return
         yield piece
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """The answer to a request for another protocol."""
+
+    status: int
+    #: Names in lower case.
+    headers: Dict[str, str]
+    #: Of a refusal.
+    body: bytes
+    #: With status 101.
+    channel: Optional[Channel]
 
 
 class Response:
@@ -159,6 +175,7 @@ class Pool:
         self._lock = threading.Lock()
         self._idle: Dict[Origin, List[Tuple[float, http.client.HTTPConnection]]] = {}
         self._tls: Optional[ssl.SSLContext] = None
+        self._upgrading = AsyncPool()
 
     def request(
         self, method: str, url: str, headers: Mapping[str, str], body: Optional[bytes], seconds: Optional[float]
@@ -188,6 +205,12 @@ class Pool:
         except BaseException:
             connection.close()
             raise
+
+    def upgrade(self, url: str, headers: Mapping[str, str], seconds: Optional[float]) -> Upgrade:
+        """Ask for another protocol. Raises OSError, of which TimeoutError is one."""
+        found = on_loop(self._upgrading.upgrade(url, headers, seconds))
+        channel = None if found.channel is None else Channel(found.channel)
+        return Upgrade(found.status, found.headers, found.body, channel)
 
     def take_back(self, origin: Origin, connection: http.client.HTTPConnection) -> None:
         with self._lock:

@@ -24,6 +24,7 @@ from .drills import Drills
 from .events import Events
 from .fetch import FetchResponse, named_fetch
 from .files import Files
+from .forward import Forward, forward_port
 from .hooks import Hooks
 from .interpreter import Interpreter
 from .links import Links
@@ -42,6 +43,7 @@ from .services import Services
 from .snapshots import capture
 from .sockets import Sockets
 from .state import State
+from .terminals import Terminals
 from .transport import Transport
 from .volumes import Volumes, VolumeLike, attachment_with
 from .waits import SETTLE_SECONDS, START_SECONDS, start_failed, until_durable, until_state
@@ -67,6 +69,8 @@ class Sandbox:
         self.files = Files(remote)
         #: Background processes.
         self.processes = Processes(remote)
+        #: Terminals.
+        self.terminal = Terminals(remote)
         #: The code interpreter.
         self.interpreter = Interpreter(remote)
         #: Ports that are open to people without a key, each with one kind of token.
@@ -297,6 +301,25 @@ class Sandbox:
             output_encoding=output_encoding,
             request=request,
         )
+
+    def forward(
+        self,
+        port: int,
+        *,
+        local_port: Optional[int] = None,
+        address: str = "127.0.0.1",
+        on_error: Optional[Callable[[RouseError], object]] = None,
+    ) -> Forward:
+        """Open a TCP port of the sandbox on this machine, until it is closed.
+
+        A connection to it wakes the sandbox and keeps it awake; the open port does neither. ``local_port``: the same as in
+        the sandbox unless given, 0 for a free one. ``on_error``: called with why a connection ended, when that was no end of
+        its own. Raises InvalidRequestError ``invalid_argument`` for a port that can't be had.
+
+            with sandbox.forward(5432, local_port=0) as database:
+                print(f"psql -h {database.address} -p {database.local_port}")
+        """
+        return forward_port(self._remote, port, local_port, address, on_error)
 
     def refresh(self, **request: Unpack[RequestOptions]) -> Sandbox:
         """Read the sandbox again; this does not wake it."""

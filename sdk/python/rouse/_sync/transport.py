@@ -13,11 +13,13 @@ from typing import Any, Callable, Dict, Generator, Iterator, Mapping, Optional, 
 from ..credentials import Credentials, find_credentials
 from ..deadline import Deadline
 from ..errors import RouseError, class_of_status, connection_error, invalid_argument, unexpected_answer
+from ..frames import Handshake
 from ..options import SendOptions, Unpack
 from ..retry import RetryPolicy, RetryState, decide_retry, is_retryable, may_come_free
 from ..version import VERSION
 from ..wire import json_bytes, query_string
-from .driver import Pool, Response, sleep
+from .channels import Channel
+from .driver import Pool, Response, Upgrade, sleep
 
 T = TypeVar("T")
 #: Longest wait for the headers of one attempt, seconds; the server answers or lets go well before.
@@ -136,6 +138,15 @@ class Transport:
         finally:
             body.close()
 
+    def upgrade(self, path: str, query: Mapping[str, Any], max_retries: Optional[int] = None) -> Channel:
+        """Begin a WebSocket. Raises what other calls raise, for one that is refused as for one that can't be had."""
+        deadline = self._deadline({})
+
+        def attempt() -> Channel:
+            return self._begin(path, query, deadline)
+
+        return self._retried(attempt, deadline, {"max_retries": max_retries})
+
     def _deadline(self, call: SendOptions) -> Deadline:
         timeout_ms = call.get("timeout_ms")
         return Deadline(self._timeout_ms if timeout_ms is None else timeout_ms)
@@ -149,17 +160,24 @@ class Transport:
         call: SendOptions,
     ) -> T:
         key = None if method == "GET" else call.get("idempotency_key") or str(uuid.uuid4())
+        body, headers = content_of(call)
+
+        def attempt() -> T:
+            return self._attempt(method, path, deadline, key, body, headers, read, call)
+
+        return self._retried(attempt, deadline, call)
+
+    def _retried(self, attempt: Callable[[], T], deadline: Deadline, call: SendOptions) -> T:
         max_retries = call.get("max_retries")
         policy = RetryPolicy(
             self._max_retries if max_retries is None else max_retries,
             self._wait_for_capacity_ms if call.get("wait_for_capacity") else 0,
         )
-        body, headers = content_of(call)
         state = RetryState()
         began = time.monotonic()
         while True:
             try:
-                return self._attempt(method, path, deadline, key, body, headers, read, call)
+                return attempt()
             except RouseError as error:
                 state.elapsed_ms = (time.monotonic() - began) * 1000
                 decision = None if deadline.is_over() else decide_retry(error, state, policy)
@@ -211,6 +229,29 @@ class Transport:
         if 300 <= response.status < 400:
             raise connection_error(f"{found.base_url} answered with a redirect", key)
         raise error_of_answer(response.status, response.headers, text, key)
+
+    def _begin(self, path: str, query: Mapping[str, Any], deadline: Deadline) -> Channel:
+        found = self.credentials()
+        handshake = Handshake()
+        headers = {"authorization": f"Bearer {found.api_key}", "x-rouse-client": CLIENT, **handshake.headers()}
+        checked(headers)
+        url = f"{found.base_url}{path}{query_string(query)}"
+
+        def ask() -> Upgrade:
+            return self.pool.upgrade(url, headers, deadline.left(ATTEMPT_SECONDS))
+
+        answer = guarded(ask, deadline, f"No whole answer from {found.base_url}")
+        if answer.channel is not None:
+            fault = handshake.fault(answer.headers)
+            if fault is None:
+                return answer.channel
+            answer.channel.reset()
+            raise unexpected_answer(f"for a WebSocket {fault}")
+        if 300 <= answer.status < 400:
+            raise connection_error(f"{found.base_url} answered with a redirect")
+        if answer.status < 300:
+            raise unexpected_answer(f"it has status {answer.status}, and is no WebSocket")
+        raise error_of_answer(answer.status, answer.headers, answer.body)
 
 
 def guarded(work: Callable[[], T], deadline: Deadline, what: str, key: Optional[str] = None) -> T:

@@ -1,0 +1,277 @@
+"""Ports of a sandbox on this machine."""
+
+from __future__ import annotations
+
+import errno
+import struct
+from collections import deque
+from types import TracebackType
+from typing import Callable, Deque, Optional, Set, Type, Union, cast
+
+from ..errors import RouseError, connection_error, invalid_argument
+from .channels import AsyncChannel, AsyncListener, AsyncMonitor, in_background, listen
+from .remote import AsyncRemote
+from .web_socket import AsyncWebSocket, begin_socket, error_told, told
+
+#: How much may be on its way, bytes.
+WINDOW_BYTES = 1_048_576
+#: No piece of data is longer, bytes.
+PIECE_BYTES = 65_536
+#: What a program here may leave unread before the sandbox's has to wait, bytes; and how much while it sends itself, as
+#: news of what was taken come behind what it leaves unread.
+UNREAD_BYTES = 1_048_576
+UNREAD_MOST_BYTES = 67_108_864
+#: Each connection has a WebSocket of its own, and is the only stream in it.
+STREAM = 1
+HEAD = struct.Struct(">cI")
+
+
+class AsyncForward:
+    """A port of a sandbox that is open on this machine, until it is closed or its ``with`` ends."""
+
+    def __init__(self, links: AsyncLinks, listener: AsyncListener) -> None:
+        self._links = links
+        self._listener = listener
+        #: In the sandbox.
+        self.port = links.port
+        #: Here.
+        self.local_port = listener.port
+        self.address = listener.address
+
+    async def close(self) -> None:
+        """Take no more connections, and end those that are open."""
+        await self._listener.aclose()
+        self._links.end()
+
+    async def __aenter__(self) -> AsyncForward:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<Forward {self.address}:{self.local_port} to port {self.port}>"
+
+
+class AsyncLinks:
+    """All connections of a port."""
+
+    def __init__(self, remote: AsyncRemote, port: int, on_error: Optional[Callable[[RouseError], object]]) -> None:
+        self.port = port
+        self._remote = remote
+        self._on_error = on_error
+        self._news = AsyncMonitor()
+        self._open: Set[AsyncLink] = set()
+        self._is_over = False
+
+    async def take(self, local: AsyncChannel) -> None:
+        """Carry one to its end."""
+        link = AsyncLink(self._remote, self.port, local)
+        with self._news:
+            self._open.add(link)
+            if self._is_over:
+                link.end()
+        is_good = False
+        try:
+            await link.carry()
+            is_good = True
+        except RouseError as error:
+            # Before the program here notices.
+            if self._on_error is not None:
+                self._on_error(error)
+        finally:
+            if not is_good:
+                link.end()
+            with self._news:
+                self._open.discard(link)
+
+    def end(self) -> None:
+        with self._news:
+            self._is_over = True
+            links = list(self._open)
+        for link in links:
+            link.end()
+
+
+class AsyncLink:
+    """One connection, between a program here and a port of the sandbox."""
+
+    def __init__(self, remote: AsyncRemote, port: int, local: AsyncChannel) -> None:
+        self._remote = remote
+        self._port = port
+        self._local = local
+        self._news = AsyncMonitor()
+        self._socket: Optional[AsyncWebSocket] = None
+        #: Of what the program here sends: bytes sent on, and those that are known to be taken.
+        self._sent = 0
+        self._taken = 0
+        #: What the program here is to read, none at its end, and how many bytes it has not taken yet.
+        self._unread: Deque[bytes] = deque()
+        self._unread_bytes = 0
+        #: The program here is gone, or was made to be.
+        self._is_cut = False
+        self._is_over = False
+
+    async def carry(self) -> None:
+        """To its end. Raises RouseError when it could not be made, or broke; what is here of it is then to be ended."""
+        try:
+            if not self._is_cut:
+                await self._carry()
+            self._local.close()
+        finally:
+            with self._news:
+                self._is_over = True
+                self._news.tell()
+
+    def end(self) -> None:
+        """End it at once."""
+        with self._news:
+            self._is_cut = True
+            self._local.reset()
+            if self._socket is not None:
+                self._socket.finish()
+            self._news.tell()
+
+    async def _carry(self) -> None:
+        socket = await begin_socket(self._remote, "/tunnel", {})
+        with self._news:
+            self._socket = socket
+            if self._is_cut:
+                socket.finish()
+        try:
+            while True:
+                await self._until_read()
+                message = await socket.receive()
+                if message is None:
+                    break
+                with self._news:
+                    is_done = self._told(socket, message)
+                    self._news.tell()
+                if is_done:
+                    socket.finish()
+                    await self._until_all_read()
+                    return
+        finally:
+            socket.finish()
+            with self._news:
+                self._socket = None
+        if not self._is_cut:
+            raise connection_error("The connection to the sandbox broke")
+
+    def _told(self, socket: AsyncWebSocket, message: Union[str, bytes]) -> bool:
+        """Whether it is over, and well. Raises RouseError when it is over otherwise."""
+        if isinstance(message, str):
+            said = told(message)
+            if said.get("type") == "ready":
+                self._say(socket, b"o", f"tcp {self._port}".encode())
+            elif said.get("type") == "error":
+                raise error_told(said)
+            return False
+        kind = message[:1]
+        payload = message[HEAD.size :]
+        if kind == b"o":
+            in_background(lambda: self._send_on(socket))
+            in_background(self._hand_on)
+        elif kind == b"d" and payload:
+            self._unread.append(payload)
+            self._unread_bytes += len(payload)
+        elif kind == b"e":
+            self._unread.append(b"")
+        elif kind == b"a":
+            self._taken = int.from_bytes(payload[:8], "big")
+        elif kind == b"c":
+            reason = payload.decode("utf-8", "replace")
+            if reason != "done":
+                raise refusal(self._port, reason)
+            return True
+        return False
+
+    async def _send_on(self, socket: AsyncWebSocket) -> None:
+        """What the program here sends."""
+        try:
+            while True:
+                data = await self._local.receive()
+                with self._news:
+                    if self._is_over:
+                        return
+                    self._say(socket, b"d" if data else b"e", data)
+                    if not data:
+                        return
+                    self._sent += len(data)
+                    self._news.tell()
+                    while self._sent - self._taken > WINDOW_BYTES - 2 * PIECE_BYTES and not self._is_over:
+                        await self._news.wait()
+        except OSError:
+            self.end()
+
+    async def _hand_on(self) -> None:
+        """What the program here is to read."""
+        try:
+            while True:
+                with self._news:
+                    while not self._unread and not self._is_over:
+                        await self._news.wait()
+                    if not self._unread:
+                        return
+                    data = self._unread.popleft()
+                if data:
+                    await self._local.write(data)
+                else:
+                    self._local.end()
+                with self._news:
+                    self._unread_bytes -= len(data)
+                    self._news.tell()
+        except OSError:
+            self.end()
+
+    async def _until_read(self) -> None:
+        """Until there is room for more that the program here is to read."""
+        with self._news:
+            while self._unread_bytes > UNREAD_BYTES and not self._is_cut:
+                if self._sent > self._taken and self._unread_bytes <= UNREAD_MOST_BYTES:
+                    return
+                await self._news.wait()
+
+    async def _until_all_read(self) -> None:
+        with self._news:
+            while (self._unread or self._unread_bytes > 0) and not self._is_cut:
+                await self._news.wait()
+
+    def _say(self, socket: AsyncWebSocket, kind: bytes, payload: bytes) -> None:
+        socket.send(HEAD.pack(kind, STREAM) + payload)
+
+
+def refusal(port: int, reason: str) -> RouseError:
+    known = {
+        "closed": ("port_not_listening", f"Nothing in the sandbox listens on port {port}."),
+        "reserved": ("invalid_port", f"Port {port} is the guest agent's own."),
+    }
+    other = ("upstream_closed", f"The connection to port {port} of the sandbox ended: {reason}.")
+    code, text = known.get(reason, other)
+    return RouseError(code, text, details={"port": port, "reason": reason})
+
+
+async def forward_port(
+    remote: AsyncRemote,
+    port: int,
+    local_port: Optional[int],
+    address: str,
+    on_error: Optional[Callable[[RouseError], object]],
+) -> AsyncForward:
+    here = port if local_port is None else local_port
+    for one, least in ((port, 1), (here, 0)):
+        if not isinstance(cast(object, one), int) or not least <= one <= 65_535:
+            raise invalid_argument(f"{one!r} is not a port.")
+    links = AsyncLinks(remote, port, on_error)
+    try:
+        return AsyncForward(links, await listen(address, here, links.take))
+    except OSError as fault:
+        raise invalid_argument(
+            f"Port {here} of {address} can't be had: {errno.errorcode.get(fault.errno or 0) or fault}.",
+            "Give another local_port, or 0 for a free one.",
+        ) from fault
