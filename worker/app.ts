@@ -7,8 +7,17 @@ import { asRuntime } from "./compat/call.ts";
 import { isRuntimeClient, meantBy, whyMissing } from "./compat/paths.ts";
 import { faultResponse } from "./errors.ts";
 import type { RequestNote } from "./log.ts";
-import { authenticate, bearerOf, type Caller } from "./middleware/auth.ts";
+import { authenticate, bearerOf, credentialOf, isOfSession, type Caller } from "./middleware/auth.ts";
+import {
+  foreignOrigin,
+  isPreflight,
+  mustBeNoKeyOfPage,
+  mustComeFromItsOrigin,
+  preflightAnswer,
+  readableFrom,
+} from "./middleware/origin.ts";
 import { mustMay } from "./middleware/permission.ts";
+import { mustBeItsSandbox, scopesFor } from "./middleware/scope.ts";
 import { limitRate } from "./middleware/rate-limit.ts";
 import { accountRoute } from "./routes/account.ts";
 import { agentRoute } from "./routes/agents.ts";
@@ -33,6 +42,7 @@ import { operatorRoute } from "./routes/operator.ts";
 import { previewRoute } from "./routes/previews.ts";
 import { openApiAnswer, referenceAnswer } from "./routes/reference.ts";
 import { rouseMcp } from "./routes/rouse-mcp.ts";
+import { sessionRoute } from "./routes/sessions.ts";
 import { sandboxRoute } from "./routes/sandboxes.ts";
 import { scheduleRoute } from "./routes/schedules.ts";
 import { sandboxSecretRoute, secretRoute } from "./routes/secrets.ts";
@@ -60,12 +70,42 @@ app.all("/signed/objects/:token", (c) => signedObject(c.env, c.req.raw, c.env.no
 app.all("/hooks/:token", (c) => takeHook(c.env, c.req.raw, c.req.param("token"), c.env.note));
 app.get("/v1/domains/tls-check", (c) => tlsCheck(c.env, new URL(c.req.url), c.env.note.id));
 app.all("/mcp", (c) => rouseMcp(c.env, c.req.raw, c.env.note, (request) => serve(c.env, request, c.env.note)));
-app.all("/v1/*", (c) => serve(c.env, c.req.raw, c.env.note));
+app.all("/v1/*", (c) => {
+  const origin = foreignOrigin(c.req.raw.headers, new URL(c.req.url));
+  return origin === null ? serve(c.env, c.req.raw, c.env.note) : serveToPage(c.env, c.req.raw, origin, c.env.note);
+});
 app.onError((fault, c) => faultResponse(fault, c.env.note.id));
 app.notFound((c) => {
   const { pathname } = new URL(c.req.url);
   return faultResponse(new RouseFailure("route_not_found", `There is no ${c.req.method} ${pathname}.`), c.env.note.id);
 });
+
+/** A page of another origin can read what went wrong, whoever it is; all else is for those whom a session token lets in. */
+async function serveToPage(
+  env: AppEnv["Bindings"],
+  request: Request,
+  origin: string,
+  note: RequestNote,
+): Promise<Response> {
+  try {
+    if (isPreflight(request)) return preflight(request, origin);
+    return readableFrom(await serve(env, request, note), origin);
+  } catch (fault) {
+    return readableFrom(faultResponse(fault, note.id), origin);
+  }
+}
+
+/** For what session tokens are good for, and nothing else. */
+function preflight(request: Request, origin: string): Response {
+  const { pathname } = new URL(request.url);
+  const method = request.headers.get("access-control-request-method") ?? "";
+  const found = match(method, pathname);
+  if (found === null || typeof found !== "object" || scopesFor(found.operation) === null)
+    throw new RouseFailure("origin_not_allowed", "That is nothing for pages of other origins.", {
+      details: { origin },
+    });
+  return preflightAnswer(origin, method);
+}
 
 async function serve(env: Env, request: Request, note: RequestNote): Promise<Response> {
   const given = new URL(request.url);
@@ -73,10 +113,12 @@ async function serve(env: Env, request: Request, note: RequestNote): Promise<Res
   const meant = ofRuntime ? meantBy(request.method, given) : { url: given, shape: null };
   const found = meant && match(request.method, meant.url.pathname);
   const isMatch = found !== null && typeof found === "object";
+  mustBeNoKeyOfPage(request.headers, foreignOrigin(request.headers, given));
   // On the way to a machine a remembered verdict will do: its host refuses what was revoked.
   const caller = await authenticate(env, request, given, !(isMatch && found.operation.work === "guest"));
   note.account = caller.account;
-  limitRate(caller.keyId, env.ROUSE_RATE_LIMIT, Date.now());
+  mustComeFromItsOrigin(caller, request.headers);
+  limitRate(credentialOf(caller), env.ROUSE_RATE_LIMIT, Date.now());
   if (meant === null || (ofRuntime && found === null))
     throw new RouseFailure("unavailable", whyMissing(given.pathname), { details: { path: given.pathname } });
   const { url } = meant;
@@ -100,6 +142,7 @@ async function paramsOf(
 ): Promise<readonly string[]> {
   const [first, ...others] = params;
   if (first === undefined || !operation.path.startsWith("/v1/sandboxes/")) return params;
+  if (isOfSession(caller)) return [await mustBeItsSandbox(caller.session, first), ...others];
   const id = await idOfUuid(env, caller.account, first);
   // For clients of Runtime what looks so is never a name.
   if (id === null && idsAlone && UUID.test(first)) throw new RouseFailure("not_found", "There is no such sandbox.");
@@ -153,6 +196,8 @@ function run(context: Context): Promise<Response> {
       return homeRoute(context);
     case "links":
       return linkRoute(context);
+    case "sessions":
+      return sessionRoute(context);
     case "agents":
       return agentRoute(context);
     case "mcp":

@@ -76,8 +76,10 @@ export class Tunnel {
 
   async request(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const target = parseTarget(req.url ?? "");
-    const leave = this.#revocations.enter(keyIdOf(req), () => res.destroy());
-    res.once("close", leave);
+    res.once(
+      "close",
+      this.#enterBy(req, () => res.destroy()),
+    );
     const lease = await this.#lease(req, target);
     // A connection that breaks ends the use just as a last byte does.
     res.once("close", () => lease.done());
@@ -111,11 +113,21 @@ export class Tunnel {
     }
   }
 
+  /** By the credential that let it in. */
+  #enterBy(req: IncomingMessage, cut: () => void): () => void {
+    const endsAt = Number(textOf(req, hostHeaders.endsAt) ?? NaN);
+    return this.#revocations.enter(
+      textOf(req, hostHeaders.keyId),
+      Number.isFinite(endsAt) ? endsAt - this.#now() : null,
+      cut,
+    );
+  }
+
   async upgrade(req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     const target = parseTarget(req.url ?? "");
     socket.once(
       "close",
-      this.#revocations.enter(keyIdOf(req), () => socket.destroy()),
+      this.#enterBy(req, () => socket.destroy()),
     );
     const lease = await this.#lease(req, target);
     socket.once("close", () => lease.done());
@@ -318,6 +330,7 @@ const HOP_BY_HOP = new Set([
 const INTERNAL: ReadonlySet<string> = new Set([
   hostHeaders.ticket,
   hostHeaders.keyId,
+  hostHeaders.endsAt,
   hostHeaders.socketWord,
   hostHeaders.byMessage,
   hostHeaders.host,
@@ -374,7 +387,7 @@ function isKeeping(req: IncomingMessage): boolean {
   return req.headers[hostHeaders.noKeep] === undefined;
 }
 
-function keyIdOf(req: IncomingMessage): string | undefined {
-  const value = req.headers[hostHeaders.keyId];
+function textOf(req: IncomingMessage, header: string): string | undefined {
+  const value = req.headers[header];
   return typeof value === "string" ? value : undefined;
 }

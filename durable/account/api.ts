@@ -16,9 +16,11 @@ import type {
 } from "../../sdk/contract/account.ts";
 import type { Meter } from "../../sdk/contract/pricing.ts";
 import type { ListQuery, Sandbox, SandboxChanges, SandboxList } from "../../sdk/contract/sandbox.ts";
+import type { CreateSession, Session, SessionGrant } from "../../sdk/contract/session.ts";
 import type { Usage, UsageQuery, UsageReport } from "../../sdk/contract/usage.ts";
 import type { Result } from "../result.ts";
 import type { StoredSession } from "./sessions.ts";
+import type { MadeSession } from "./tokens.ts";
 
 /** One sandbox as its object last described it. */
 export interface Summary {
@@ -43,6 +45,8 @@ export interface KeyVerdict {
   readonly governed: boolean;
   readonly plan: AccountPlan;
   readonly retentionDays: number;
+  /** It is a session token, and opens no more than this; null for a key, and for a session of the dashboard. */
+  readonly session: SessionGrant | null;
 }
 
 /** A run that is about to begin. */
@@ -88,10 +92,12 @@ export interface Reach {
   readonly hostIds: readonly string[];
   /** Sandboxes that hold sockets of it. */
   readonly labels: readonly string[];
+  /** Sessions that end with it. */
+  readonly sessionIds: readonly string[];
 }
 
 export interface AccountApi {
-  /** What the key or session opens whose hash (SHA-256, hex) it is; null when it is none of this account, or is over. */
+  /** What the key, session or session token opens whose hash (SHA-256, hex) it is; null when it is none of this account, or is over. */
   verifyKey(hash: string): Promise<KeyVerdict | null>;
   /** A sandbox is about to hold a socket of a key: whether that is good. Who ends the key learns of the sandbox. */
   holdsSockets(keyId: string, label: string): Promise<boolean>;
@@ -121,6 +127,18 @@ export interface AccountApi {
   /** A browser acts as the key from now on. `access`: no more than that; false: there is no such key any more. */
   openSession(session: StoredSession): Promise<boolean>;
   endSession(hash: string): Promise<void>;
+
+  /** A session token for a sandbox; over at the latest when the key is. @returns `quota_exceeded`, `unauthorized` */
+  createToken(
+    sandboxId: string,
+    input: CreateSession,
+    keyId: string,
+    once: Once,
+  ): Promise<Result<{ readonly session: MadeSession }>>;
+  /** The newest first. */
+  listTokens(sandboxId: string): Promise<Session[]>;
+  /** @returns `session_not_found` */
+  revokeToken(sandboxId: string, id: string): Promise<Result<{ readonly session: Session; readonly reach: Reach }>>;
 
   /** null where the account was never opened. */
   account(): Promise<Account | null>;

@@ -4,7 +4,6 @@ import { iso, isoOrNull } from "../time.ts";
 import {
   accessOfRole,
   DEFAULT_ACCOUNT,
-  newApiKey,
   Member as MemberSchema,
   parseApiKey,
   type Account,
@@ -20,8 +19,9 @@ import {
   type UpdateAccount,
 } from "../../sdk/contract/account.ts";
 import { defaults, limits, type ListQuery, type SandboxChanges, type SandboxList } from "../../sdk/contract/sandbox.ts";
+import type { CreateSession, Session } from "../../sdk/contract/session.ts";
 import type { Usage, UsageQuery, UsageReport } from "../../sdk/contract/usage.ts";
-import { hmacHex, sha256Hex } from "../hash.ts";
+import { sha256Hex } from "../hash.ts";
 import { refuse, type Result } from "../result.ts";
 import { sandboxObject } from "../sandbox/api.ts";
 import { snapshotsObject } from "../snapshots/api.ts";
@@ -33,9 +33,11 @@ import { excess, isLive, plainKey, toKey, type StoredKey } from "./key.ts";
 import { dayOf } from "./ledger.ts";
 import { AccountEvents } from "./events.ts";
 import { noticesOf } from "./notices.ts";
+import { OnceOnly } from "./once.ts";
 import { newProfile, updated, type Profile } from "./profile.ts";
 import type { StoredSession } from "./sessions.ts";
 import { AccountStore } from "./store.ts";
+import { grantOf, type MadeSession } from "./tokens.ts";
 import { isLimited, Treasury } from "./treasury.ts";
 
 /** How often existence is counted and credit looked at, milliseconds. */
@@ -53,6 +55,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
   #store: AccountStore | null;
   #money: Treasury | undefined;
   readonly #events: AccountEvents;
+  readonly #once: OnceOnly;
   readonly #changes = new Changes();
   #bootstrap: Promise<void> | undefined;
 
@@ -60,6 +63,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     super(ctx, env);
     this.#store = AccountStore.existing(ctx.storage);
     this.#events = new AccountEvents(ctx, env);
+    this.#once = new OnceOnly(ctx, env.ROUSE_SECRET);
   }
 
   override async alarm(): Promise<void> {
@@ -81,14 +85,17 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     const profile = store?.profiles.get(this.#name);
     const now = Date.now();
     const session = store?.sessions.byHash(hash, now) ?? null;
-    const key = session ? store?.keyring.get(session.keyId) : store?.keyring.byHash(hash);
+    const token = session ? null : (store?.tokens.byHash(hash, now) ?? null);
+    const behind = session ?? token;
+    const key = behind ? store?.keyring.get(behind.keyId) : store?.keyring.byHash(hash);
     if (!store || !profile || !key || !isLive(key, now)) return null;
     return {
       keyId: key.id,
       keyName: key.name,
       access: session ? session.access : key.access,
       namePrefix: key.namePrefix,
-      expiresAt: session ? Math.min(session.expiresAt, key.expiresAt ?? Infinity) : key.expiresAt,
+      expiresAt: behind ? Math.min(behind.expiresAt, key.expiresAt ?? Infinity) : key.expiresAt,
+      session: token && grantOf(token),
       governed: this.#isGoverned(store, profile),
       plan: profile.plan,
       retentionDays: profile.plan === "trial" ? TRIAL_RETENTION_DAYS : defaults.retentionDays,
@@ -153,6 +160,28 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     this.#store?.sessions.end(hash);
   }
 
+  async createToken(
+    sandboxId: string,
+    input: CreateSession,
+    keyId: string,
+    once: Once,
+  ): Promise<Result<{ session: MadeSession }>> {
+    return this.#change<{ session: MadeSession }>(once, async ({ keyring, tokens }) =>
+      tokens.make(sandboxId, input, keyring.get(keyId), await this.#once.newToken(once)),
+    );
+  }
+
+  async listTokens(sandboxId: string): Promise<Session[]> {
+    return this.#open().tokens.of(sandboxId, Date.now());
+  }
+
+  async revokeToken(sandboxId: string, id: string): Promise<Result<{ session: Session; reach: Reach }>> {
+    const store = this.#open();
+    const session = store.tokens.revoke(sandboxId, id, Date.now());
+    if (!session) return refuse("session_not_found", "There is no such session.");
+    return { ok: true, session, reach: reachOf(store, [id]) };
+  }
+
   async chargedMicros(sandboxId: string): Promise<number> {
     return this.#store?.purse.cost(sandboxId)?.micros ?? 0;
   }
@@ -184,12 +213,12 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
 
   async open(input: CreateAccount, once: Once): Promise<Result<{ account: NewAccount }>> {
     const store = this.#open();
-    return this.#once<{ account: NewAccount }>(store, once, async () => {
+    return this.#once.run<{ account: NewAccount }>(store, once, async () => {
       if (store.profiles.get(this.#name)) return refuse("name_taken", `There is an account ${this.#name} already.`);
       const { name: _, creditMicros = 0, ...settings } = input;
       const now = Date.now();
       const profile = updated(newProfile(this.#name, now), settings);
-      const key = await this.#newKey(once);
+      const key = await this.#once.newKey(once);
       const hash = await sha256Hex(key);
       this.ctx.storage.transactionSync(() => {
         store.profiles.save(profile);
@@ -259,7 +288,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
         more.push("access");
       if (more.length > 0)
         return refuse("permission_denied", `The key would do more than its maker may: ${more.join(", ")}.`, { more });
-      const key = await this.#newKey(once);
+      const key = await this.#once.newKey(once);
       const stored: StoredKey = { ...made, id: parseApiKey(key)?.keyId ?? "", hash: await sha256Hex(key) };
       store.keyring.save(stored, now);
       return { ok: true, key: { ...toKey(stored, 0), key } };
@@ -437,38 +466,7 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
     const store = this.#open();
     const profile = store.profiles.get(this.#name);
     if (!profile) return Promise.resolve(refuse("not_found", "There is no such account."));
-    return this.#once(store, once, () => act(store, profile));
-  }
-
-  /** Make a change once per Idempotency-Key. Secrets in answers are not stored: the same ones are worked out again. */
-  async #once<T extends object>(store: AccountStore, once: Once, act: () => Promise<Result<T>>): Promise<Result<T>> {
-    if (once.key === null) return act();
-    // Two at once: the second waits for the first, and finds its answer.
-    return this.ctx.blockConcurrencyWhile(async () => {
-      const { key, fingerprint } = { ...once, key: once.key ?? "" };
-      const known = store.profiles.answer(key, fingerprint);
-      if (known === "other")
-        return refuse("idempotency_key_reused", "The Idempotency-Key was used for another request.");
-      if (known !== null) return this.#withSecret(JSON.parse(known) as Result<T>, once);
-      const answer = await act();
-      if (answer.ok) store.profiles.saveAnswer(key, fingerprint, withoutSecret(answer), Date.now());
-      return answer;
-    });
-  }
-
-  /** A new key; with an Idempotency-Key the one that belongs to it. */
-  async #newKey(once: Once): Promise<string> {
-    const fresh = newApiKey(this.#name);
-    if (once.key === null) return fresh;
-    const text = `${this.#name}\n${once.key}\n${once.fingerprint}`;
-    const mac = await hmacHex(`rouse-key\n${this.env.ROUSE_SECRET}`, text);
-    return `rouse_${this.#name}_${mac.slice(0, 12)}_${mac.slice(12, 44)}`;
-  }
-
-  async #withSecret<T extends object>(answer: Result<T>, once: Once): Promise<Result<T>> {
-    const text = JSON.stringify(answer);
-    if (!text.includes(SECRET_PLACE)) return answer;
-    return JSON.parse(text.replaceAll(SECRET_PLACE, await this.#newKey(once))) as Result<T>;
+    return this.#once.run(store, once, () => act(store, profile));
   }
 
   /** The first key of the operator's account comes with the installation. */
@@ -483,15 +481,10 @@ export class AccountObject extends DurableObject<Env> implements AccountApi {
   }
 }
 
-function reachOf({ runs, keyring }: AccountStore, keyIds: readonly string[]): Reach {
-  return { hostIds: runs.hostIds(), labels: keyring.holdersOf(keyIds) };
-}
-
-/** Stands for the key in a stored answer. */
-const SECRET_PLACE = "rouse-key-of-this-answer";
-
-function withoutSecret(answer: object): string {
-  return JSON.stringify(answer).replaceAll(/rouse_[a-z0-9]+_[a-z0-9]{12}_[A-Za-z0-9]{32}/g, SECRET_PLACE);
+/** @param ids of keys, or of a session */
+function reachOf({ runs, keyring, tokens }: AccountStore, ids: readonly string[]): Reach {
+  const sessionIds = tokens.madeBy(ids, Date.now());
+  return { hostIds: runs.hostIds(), labels: keyring.holdersOf([...ids, ...sessionIds]), sessionIds };
 }
 
 function parseTime(text: string | undefined): number | null {

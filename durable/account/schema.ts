@@ -178,4 +178,24 @@ export const migrations: readonly Migration[] = [
       CREATE INDEX sandboxes_by_change ON sandboxes (change);
     `,
   },
+  {
+    id: "0010-session-tokens",
+    // key_id: the key that made it. body: name, scopes, origins, and whether servers may use it.
+    sql: `
+      CREATE TABLE tokens (
+        id TEXT PRIMARY KEY,
+        hash TEXT NOT NULL UNIQUE,
+        sandbox_id TEXT NOT NULL,
+        key_id TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        expires_at INTEGER NOT NULL,
+        revoked_at INTEGER,
+        last_used_at INTEGER,
+        body TEXT NOT NULL
+      ) STRICT;
+      CREATE INDEX tokens_by_sandbox ON tokens (sandbox_id, expires_at);
+      CREATE INDEX tokens_by_key ON tokens (key_id, expires_at);
+      CREATE INDEX tokens_by_end ON tokens (expires_at);
+    `,
+  },
 ];

@@ -10,6 +10,7 @@ import { Purse } from "./purse.ts";
 import { Runs } from "./runs.ts";
 import { migrations } from "./schema.ts";
 import { Sessions } from "./sessions.ts";
+import { Tokens } from "./tokens.ts";
 
 /** How long a deleted sandbox's sequence number is kept, milliseconds: longer than a late summary can be under way. */
 const TOMBSTONE_MS = 86_400_000;
@@ -24,6 +25,7 @@ export class AccountStore {
   readonly #sql: SqlStorage;
   readonly keyring: Keyring;
   readonly sessions: Sessions;
+  readonly tokens: Tokens;
   readonly profiles: Profiles;
   readonly runs: Runs;
   readonly purse: Purse;
@@ -34,6 +36,7 @@ export class AccountStore {
     migrate(storage, migrations);
     this.keyring = new Keyring(this.#sql);
     this.sessions = new Sessions(this.#sql);
+    this.tokens = new Tokens(this.#sql);
     this.profiles = new Profiles(this.#sql);
     this.runs = new Runs(this.#sql);
     this.purse = new Purse(this.#sql);

@@ -122,7 +122,7 @@ export interface PreviewTerms {
 
 /** An event of the sandbox that another object knows of. Its state and generation are added. */
 export type EventNote =
-  Extract<Draft, { type: "fork.created" | "hook.dead_letter" }> extends infer D
+  Extract<Draft, { type: "fork.created" | "hook.dead_letter" | "session.created" | "session.revoked" }> extends infer D
     ? D extends { readonly type: infer T; readonly data: infer E }
       ? { readonly type: T; readonly data: Omit<E, "state" | "generation">; readonly key: string }
       : never

@@ -10,6 +10,8 @@ export type Pass =
   | { readonly by: "link"; readonly linkId: string }
   /** A link token of a port. `endsAt`: Unix milliseconds. */
   | { readonly by: "token"; readonly version: number; readonly endsAt: number }
+  /** Sockets of these are not held. */
+  | { readonly by: "session"; readonly sessionId: string }
   | { readonly by: "public" };
 
 export interface SocketRecord {
@@ -62,7 +64,16 @@ interface Doors {
 
 /** The credential that hosts and revocations know; null where there is none. */
 export function credentialOf(pass: Pass): string | null {
-  return pass.by === "key" ? pass.keyId : pass.by === "link" ? pass.linkId : null;
+  switch (pass.by) {
+    case "key":
+      return pass.keyId;
+    case "link":
+      return pass.linkId;
+    case "session":
+      return pass.sessionId;
+    default:
+      return null;
+  }
 }
 
 /** Whether who was let in then would be let in now. Whether a key is revoked, its account says. */
@@ -74,6 +85,8 @@ export function isAdmitted(
   switch (pass.by) {
     case "key":
       return true;
+    case "session":
+      return false;
     case "link": {
       const link = facts.links[pass.linkId];
       return link !== undefined && link.port === port && isBelow(path, link.path);

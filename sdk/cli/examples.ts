@@ -15,6 +15,10 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   url: ["rouse url demo 3000 --token --ttl 3600"],
   open: ["rouse open demo", "rouse open demo 3000 --print"],
   link: ["rouse link create demo --port 3000 --path /docs --name Ada", "rouse link ls demo"],
+  session: [
+    "rouse session create demo --origin https://app.example --scope exec --scope files",
+    "rouse session ls demo",
+  ],
   domain: ["rouse domain add demo app.example.com --wait", "rouse domain ls demo"],
   pause: ["rouse pause demo"],
   wake: ["rouse wake demo"],

@@ -36,6 +36,10 @@ const registry = {
     hint: "The sandbox's network rules do not let it out; the x-rouse-egress header says which.",
   },
   forbidden: { status: 403, hint: "This credential does not reach what was asked; use one that does." },
+  origin_not_allowed: {
+    status: 403,
+    hint: "A web page needs a session token made for its exact origin; API keys and other tokens are for servers.",
+  },
   not_found: { status: 404, hint: "Check the id or name; list what exists with GET /v1/sandboxes." },
   snapshot_not_found: { status: 404, hint: "Check the id; list snapshots with GET /v1/snapshots." },
   volume_not_found: { status: 404, hint: "Check the id or name; list volumes with GET /v1/volumes." },
@@ -65,6 +69,7 @@ const registry = {
   store_not_found: { status: 404, hint: "Check the name; list what the organisation shares with GET /v1/stores." },
   mcp_server_not_found: { status: 404, hint: "Use an id of the catalog, or give a command of your own." },
   link_not_found: { status: 404, hint: "Check the id; list links with GET .../{id}/links." },
+  session_not_found: { status: 404, hint: "Check the id; list sessions with GET .../{id}/sessions." },
   point_not_found: { status: 404, hint: "List the points that can be rolled back to with GET .../{id}/history." },
   route_not_found: { status: 404, hint: "Check method and path against the API guide." },
   file_not_found: { status: 404, hint: "Check the path; list the folder with GET .../files/list." },

@@ -128,6 +128,19 @@ export const eventData = {
     attempts: z.int(),
     reason: z.string().nullable(),
   }),
+  /** A session token was made for it. */
+  "session.created": z.object({
+    ...after,
+    sessionId: z.string(),
+    /** The key that made it. */
+    keyId: z.string(),
+    scopes: z.array(z.string()),
+    origins: z.array(z.string()),
+    servers: z.boolean(),
+    expiresAt: Time,
+  }),
+  /** A session token was revoked by that key, by itself and not with the key that made it. */
+  "session.revoked": z.object({ ...after, sessionId: z.string(), keyId: z.string() }),
   /** A snapshot is stored and can be used. */
   "snapshot.created": z.object({
     snapshotId: z.string(),

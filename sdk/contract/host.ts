@@ -17,8 +17,13 @@ export const hostHeaders = {
   /** A signed grant to reach one machine in one generation (`ticket.ts`). */
   ticket: "x-rouse-ticket",
   requestId: "x-request-id",
-  /** The API key that let the request in, by its id: the host refuses those that it was told are revoked. */
+  /**
+   * The API key, session or share link that let the request in, by its id: the host refuses those that it was told are
+   * revoked.
+   */
   keyId: "x-rouse-key-id",
+  /** When the key, session or link that let the request in ends, Unix milliseconds: what it let in ends then. */
+  endsAt: "x-rouse-ends-at",
   /** The request does not count as use: a machine that has only such is idle. */
   noKeep: "x-rouse-no-keep",
   /**
@@ -297,8 +302,11 @@ export const MachineEvent = z.discriminatedUnion("type", [
 ]);
 export type MachineEvent = z.infer<typeof MachineEvent>;
 
+/** Ids of one call. */
+export const REVOKED_MAX = 1000;
+
 /** `POST /revoke` */
-export const Revoke = z.object({ keyIds: z.array(z.string().max(64)).max(1000) });
+export const Revoke = z.object({ keyIds: z.array(z.string().max(64)).max(REVOKED_MAX) });
 
 /** Answer to a heartbeat: how long the host may run machines from when it sent it (`host-lease.ts`). */
 export const HeartbeatTaken = z.object({

@@ -17,6 +17,7 @@ export * from "./network-settings.ts";
 export * from "./sandbox.ts";
 export * from "./secret.ts";
 export * from "./secret-providers.ts";
+export * from "./session.ts";
 export * from "./snapshot.ts";
 export * from "./schedule.ts";
 export * from "./socket.ts";

@@ -25,13 +25,14 @@ import { Members } from "./members.ts";
 import { Page } from "./page.ts";
 import { inParallel } from "./parallel.ts";
 import { Remote, addressable, parseAnswer } from "./remote.ts";
-import { Sandbox, undelete } from "./sandbox.ts";
+import { undelete } from "./gone.ts";
+import { Sandbox } from "./sandbox.ts";
 import type { CreateInput, DeleteOptions } from "./sandbox.ts";
 import { Secrets } from "./secrets.ts";
 import { Snapshots } from "./snapshots.ts";
 import { Stores } from "./stores.ts";
 import { Transport } from "./transport.ts";
-import type { RequestOptions } from "./transport.ts";
+import type { RequestOptions, TransportOptions } from "./transport.ts";
 import { Volumes } from "./volumes.ts";
 import { started } from "./waits.ts";
 
@@ -128,12 +129,7 @@ export class Rouse {
 
   /** @throws InvalidRequestError `invalid_base_url`, or `invalid_argument` for an impossible option */
   constructor(options: RouseOptions = {}) {
-    const { timeoutMs = 300_000, maxRetries = 4, waitForCapacityMs = 120_000, ...rest } = options;
-    for (const [name, value] of Object.entries({ timeoutMs, maxRetries, waitForCapacityMs })) {
-      if (!Number.isFinite(value) || value < 0) throw invalidArgument(`${name} is ${value}; it must be 0 or more.`);
-    }
-    if (rest.baseUrl !== undefined) parseBaseUrl(rest.baseUrl);
-    this.transport = new Transport({ ...rest, timeoutMs, maxRetries, waitForCapacityMs });
+    this.transport = transportOf(options);
     this.sandboxes = new Sandboxes(this.transport);
     this.snapshots = new Snapshots(this.transport);
     this.volumes = new Volumes(this.transport);
@@ -216,6 +212,16 @@ export class Rouse {
   async me(options: RequestOptions = {}): Promise<Me> {
     return parseAnswer(MeSchema, await this.transport.json({ method: "GET", path: "/v1/me", ...options }));
   }
+}
+
+/** @internal @throws InvalidRequestError `invalid_base_url`, or `invalid_argument` for an impossible option */
+export function transportOf(options: RouseOptions & Pick<TransportOptions, "freshToken">): Transport {
+  const { timeoutMs = 300_000, maxRetries = 4, waitForCapacityMs = 120_000, ...rest } = options;
+  for (const [name, value] of Object.entries({ timeoutMs, maxRetries, waitForCapacityMs })) {
+    if (!Number.isFinite(value) || value < 0) throw invalidArgument(`${name} is ${value}; it must be 0 or more.`);
+  }
+  if (rest.baseUrl !== undefined) parseBaseUrl(rest.baseUrl);
+  return new Transport({ ...rest, timeoutMs, maxRetries, waitForCapacityMs });
 }
 
 /** The sandboxes of an account; {@link Sandbox} has the same as static methods. */

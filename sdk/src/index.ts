@@ -111,6 +111,10 @@ export type { ClosedSocket, HeldSocket, Resumed, SocketRule } from "../contract/
 export { Links } from "./links.ts";
 export type { LinkOptions } from "./links.ts";
 export type { Link, LinkUse } from "../contract/link.ts";
+export { Sessions } from "./sessions.ts";
+export type { SessionOptions } from "./sessions.ts";
+export type { FromSession } from "./from-session.ts";
+export type { NewSession, Session, SessionScope } from "../contract/session.ts";
 export { Previews } from "./previews.ts";
 export type { PreviewOptions } from "./previews.ts";
 export type { Command, CommandOptions, ExecOptions, SpawnOptions } from "./exec.ts";

@@ -1,4 +1,5 @@
-/** Requests to the program in a sandbox, through its named URL in path form, with the API key. */
+/** Requests to the program in a sandbox, through its named URL in path form, with the API key or session token. */
+import { tokenAccount } from "../contract/session.ts";
 import { RouseError, invalidArgument } from "./errors.ts";
 import { pathFormOf, redirectTarget, urlOfPort } from "./named-url.ts";
 import { sleep } from "./scope.ts";
@@ -15,7 +16,7 @@ export async function namedFetch(
   path: string,
   init: RequestInit = {},
 ): Promise<Response> {
-  const { baseUrl, apiKey } = await transport.credentials();
+  const { baseUrl } = await transport.credentials();
   const prefix = pathFormOf(baseUrl, target.url, target.port);
   const namedUrl = urlOfPort(target.url, target.port);
   const follow = init.redirect ?? "follow";
@@ -23,10 +24,10 @@ export async function namedFetch(
   let request: RequestInit = init;
   let inside = true;
   for (let redirects = 0; ; redirects += 1) {
-    const headers = new Headers(request.headers);
-    // The caller's own authorization is for the program, but the edge must see the key to let the request in.
-    if (inside) headers.set("authorization", `Bearer ${apiKey}`);
-    const response = await send(transport, url, { ...request, headers, redirect: "manual" });
+    const response = await send(transport, url, request, inside);
+    // A page is not told where a redirect leads, and a browser would follow it with the token to wherever that is.
+    if (response.type === "opaqueredirect" && follow !== "manual")
+      throw connectionError("The program in the sandbox answered with a redirect, which a page can't follow");
     const location = response.headers.get("location");
     if (follow === "manual" || location === null || ![301, 302, 303, 307, 308].includes(response.status))
       return response;
@@ -58,12 +59,28 @@ function within(prefix: string, path: string): string {
   return url.href;
 }
 
-/** Send, again while the edge says that the sandbox still wakes: then nothing has reached the program. */
-async function send(transport: Transport, url: string, init: RequestInit): Promise<Response> {
+/**
+ * Send, again while the edge says that the sandbox still wakes, or that the session is over and there is another: then
+ * nothing has reached the program.
+ */
+async function send(transport: Transport, url: string, init: RequestInit, inside: boolean): Promise<Response> {
   const startedAt = performance.now();
+  let renewed = false;
   for (;;) {
-    const response = await transport.fetch(url, init);
-    const waitMs = await wakingFor(response);
+    const headers = new Headers(init.headers);
+    const { apiKey } = await transport.credentials();
+    // The caller's own authorization is for the program, but the edge must see the key to let the request in.
+    if (inside && tokenAccount(apiKey) === null) headers.set("authorization", `Bearer ${apiKey}`);
+    else if (inside) headers.set("x-rouse-token", apiKey);
+    const response = await transport.fetch(url, { ...init, headers, redirect: "manual" });
+    const refusal = await refusalOf(response);
+    const isOver = inside && !renewed && refusal?.["code"] === "unauthorized" && !(init.body instanceof ReadableStream);
+    if (isOver && (await transport.renew(apiKey))) {
+      renewed = true;
+      await response.body?.cancel();
+      continue;
+    }
+    const waitMs = wakingFor(refusal);
     if (waitMs === null || init.body instanceof ReadableStream || performance.now() - startedAt > WAKING_MS)
       return response;
     await response.body?.cancel();
@@ -76,15 +93,21 @@ async function send(transport: Transport, url: string, init: RequestInit): Promi
   }
 }
 
-async function wakingFor(response: Response): Promise<number | null> {
-  if (response.status !== 503 || !response.headers.get("content-type")?.startsWith("application/json")) return null;
+/** What the edge says in the program's place, or what looks like it; null for any other answer. */
+async function refusalOf(response: Response): Promise<Record<string, unknown> | null> {
+  if (response.status !== 503 && response.status !== 401) return null;
+  if (!response.headers.get("content-type")?.startsWith("application/json")) return null;
   if (Number(response.headers.get("content-length") ?? 0) > 65_536) return null;
   const body: unknown = await response
     .clone()
     .json()
     .catch(() => null);
-  if (!isRecord(body) || !isRecord(body["error"]) || body["error"]["code"] !== "sandbox_waking") return null;
-  const { retryAfterMs } = body["error"];
+  return isRecord(body) && isRecord(body["error"]) ? body["error"] : null;
+}
+
+function wakingFor(refusal: Record<string, unknown> | null): number | null {
+  if (refusal?.["code"] !== "sandbox_waking") return null;
+  const { retryAfterMs } = refusal;
   return typeof retryAfterMs === "number" ? Math.min(30_000, Math.max(100, retryAfterMs)) : 1000;
 }
 

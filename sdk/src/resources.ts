@@ -16,6 +16,7 @@ import { Processes } from "./process.ts";
 import { queuesOf, type Queues } from "./queues.ts";
 import { Schedules } from "./schedules.ts";
 import { SandboxSecrets } from "./secrets.ts";
+import { Sessions } from "./sessions.ts";
 import { Services } from "./services.ts";
 import { Sockets } from "./sockets.ts";
 import { State } from "./state.ts";
@@ -35,6 +36,8 @@ export abstract class Resources {
   readonly previews: Previews;
   /** Share links, each revoked by itself. */
   readonly links: Links;
+  /** Session tokens, for web pages and other programs without a key. */
+  readonly sessions: Sessions;
   /** What happened to it. */
   readonly events: Events;
   /** Webhooks for a program in it, taken while it sleeps. */
@@ -73,6 +76,7 @@ export abstract class Resources {
     this.interpreter = new Interpreter(remote);
     this.previews = new Previews(remote);
     this.links = new Links(remote);
+    this.sessions = new Sessions(remote);
     this.events = new Events(remote);
     this.hooks = new Hooks(remote);
     this.drills = new Drills(remote);

@@ -19,17 +19,20 @@ import { Rouse } from "./client.ts";
 import type { ListFilter } from "./client.ts";
 import { exec, execStream, spawn } from "./exec.ts";
 import type { Command, CommandOptions, ExecOptions, ExecResult, SpawnOptions } from "./exec.ts";
-import { NotFoundError, RouseError } from "./errors.ts";
+import { RouseError, invalidArgument } from "./errors.ts";
 import { fork } from "./forks.ts";
 import { forwardPort } from "./forward.ts";
 import type { Forward, ForwardOptions } from "./forward.ts";
 import type { ForkOptions } from "./forks.ts";
+import { transportOfSession } from "./from-session.ts";
+import type { FromSession } from "./from-session.ts";
+import { undelete } from "./gone.ts";
 import { namedFetch } from "./named-fetch.ts";
 import { urlOfPort } from "./named-url.ts";
 import type { CommandEvent } from "./output.ts";
 import type { Page } from "./page.ts";
 import type { Process } from "./process.ts";
-import { Remote, parseAnswer } from "./remote.ts";
+import { Remote, addressable, parseAnswer } from "./remote.ts";
 import { Resources } from "./resources.ts";
 import { capture } from "./snapshots.ts";
 import type { SnapshotOptions } from "./snapshots.ts";
@@ -73,14 +76,17 @@ export type DiffOptions = RequestOptions & DiffQuery;
 export class Sandbox extends Resources {
   readonly #transport: Transport;
   readonly #remote: Remote;
-  #info: SandboxInfo;
+  #info: SandboxInfo | null;
+  /** The named URL of the default port, where it is known before the rest. */
+  readonly #url: string | undefined;
 
   /** @internal */
-  constructor(transport: Transport, info: SandboxInfo) {
+  constructor(transport: Transport, info: SandboxInfo | { readonly id: string; readonly url?: string | undefined }) {
     const remote = new Remote(transport, info.id);
     super(remote);
     this.#transport = transport;
-    this.#info = info;
+    this.#info = "kind" in info ? info : null;
+    this.#url = info.url;
     this.#remote = remote;
   }
 
@@ -121,33 +127,49 @@ export class Sandbox extends Resources {
     return (client ?? new Rouse()).sandboxes.list(filter, options);
   }
 
+  /**
+   * The sandbox that a session token is for, as {@link Sessions.create} answered it, in a page, a Worker or any other
+   * program. Makes no call: {@link Sandbox.info} is there after a {@link Sandbox.refresh}. Methods that the token's
+   * scopes don't allow throw PermissionDeniedError `permission_denied`.
+   *
+   * @example
+   * const session = await (await fetch("/my-server/session")).json();
+   * const sandbox = Sandbox.fromSession(session);
+   * console.log((await sandbox.exec("date")).stdout);
+   */
+  static fromSession(session: FromSession): Sandbox {
+    return new Sandbox(transportOfSession(session), { id: addressable(session.sandboxId), url: session.url });
+  }
+
   get id(): string {
-    return this.#info.id;
+    return this.#remote.id;
   }
 
   /** null for a sandbox without a name. */
   get name(): string | null {
-    return this.#info.name;
+    return this.info.name;
   }
 
   /** Everything the last answer said; see {@link Sandbox.refresh}. */
   get info(): SandboxInfo {
+    if (this.#info === null)
+      throw invalidArgument("Nothing was read of this sandbox yet.", "Call refresh() on it first.");
     return this.#info;
   }
 
   /** As of the last answer. */
   get state(): SandboxState {
-    return this.#info.state;
+    return this.info.state;
   }
 
   /** Its volumes, as of the last answer. */
   get volumes(): readonly VolumeMount[] {
-    return this.#info.volumes ?? [];
+    return this.info.volumes ?? [];
   }
 
   /** The named URL of a port, 8080 unless given. Opening it wakes the sandbox; it needs an API key or a preview's token. */
   url(port: number = defaults.port): string {
-    return urlOfPort(this.#info.url, port);
+    return urlOfPort(this.#info?.url ?? this.#url ?? this.info.url, port);
   }
 
   /**
@@ -159,8 +181,9 @@ export class Sandbox extends Resources {
    * @example
    * const answer = await sandbox.fetch("/notes", { method: "POST", body: "buy milk" });
    */
-  fetch(path: string, init: RequestInit = {}, port: number = defaults.port): Promise<Response> {
-    return namedFetch(this.#transport, { url: this.#info.url, port }, path, init);
+  async fetch(path: string, init: RequestInit = {}, port: number = defaults.port): Promise<Response> {
+    if (this.#info === null && this.#url === undefined) await this.refresh();
+    return await namedFetch(this.#transport, { url: this.url(), port }, path, init);
   }
 
   /**
@@ -283,7 +306,8 @@ export class Sandbox extends Resources {
   async delete({ graceSeconds, ...options }: DeleteOptions = {}): Promise<DeletedSandbox> {
     const extras = { query: { graceSeconds }, ...options };
     const deleted = parseAnswer(DeletedSandboxSchema, await this.#remote.delete("", extras));
-    this.#info = { ...this.#info, state: "deleted", status: "deleted", endedAt: deleted.endedAt };
+    if (this.#info !== null)
+      this.#info = { ...this.#info, state: "deleted", status: "deleted", endedAt: deleted.endedAt };
     return deleted;
   }
 
@@ -462,26 +486,11 @@ export class Sandbox extends Resources {
   #take(answer: unknown): this {
     const info = parseAnswer(SandboxSchema, answer);
     // Only the creation's answer says it, and it stays true of this handle.
-    this.#info = this.#info.reused === undefined ? info : { ...info, reused: this.#info.reused };
+    this.#info = this.#info?.reused === undefined ? info : { ...info, reused: this.#info.reused };
     return this;
   }
 }
 
 function idOf(volume: string | { readonly id: string }): string {
   return typeof volume === "string" ? volume : volume.id;
-}
-
-/** Take back a deletion. An answer that was lost must not make the next try fail, as there is nothing to take back then. */
-export async function undelete(remote: Remote, options: RequestOptions): Promise<unknown> {
-  try {
-    return await remote.post(":undelete", {}, options);
-  } catch (error) {
-    if (!(error instanceof RouseError) || error.code !== "conflict") throw error;
-    return await remote.get("", { signal: options.signal, timeoutMs: options.timeoutMs });
-  }
-}
-
-/** Whether an error says that there is no such sandbox. */
-export function isMissing(error: unknown): boolean {
-  return error instanceof NotFoundError || (error instanceof RouseError && error.status === 410);
 }

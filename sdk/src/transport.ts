@@ -49,6 +49,8 @@ export interface Call extends RequestOptions {
 
 export interface TransportOptions {
   apiKey?: string | undefined;
+  /** Where session tokens come from, one after the other as each is over; in place of a key. */
+  freshToken?: (() => string | Promise<string>) | undefined;
   baseUrl?: string | undefined;
   fetch?: typeof fetch | undefined;
   webSocket?: ((url: string) => WebSocket) | undefined;
@@ -68,9 +70,9 @@ export class Transport {
     this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
   }
 
-  /** Base URL and key, looked up once. */
+  /** Base URL and key, looked up once; a session's token again when it is over. */
   async credentials(): Promise<Credentials> {
-    this.#credentials ??= findCredentials(this.#options);
+    this.#credentials ??= this.#find();
     try {
       return await this.#credentials;
     } catch (error) {
@@ -78,6 +80,20 @@ export class Transport {
       this.#credentials = null;
       throw error;
     }
+  }
+
+  async #find(): Promise<Credentials> {
+    const { freshToken, baseUrl } = this.#options;
+    const apiKey = freshToken ? await freshToken() : this.#options.apiKey;
+    return findCredentials({ baseUrl, apiKey });
+  }
+
+  /** Whether another token is to be had in the place of one that is over; the next call then gets it. */
+  async renew(over: string): Promise<boolean> {
+    if (this.#options.freshToken === undefined) return false;
+    // Calls that run side by side find the same one over; the first of them has a new one fetched.
+    if ((await this.credentials()).apiKey === over) this.#credentials = null;
+    return true;
   }
 
   /** The caller's way to begin a WebSocket; undefined for the platform's. */
@@ -170,11 +186,18 @@ export class Transport {
       random: Math.random,
     };
     const startedAt = performance.now();
+    let renewed = false;
     for (;;) {
+      let credentials: Credentials | null = null;
       try {
-        return await this.#attempt(call, scope, key, read);
+        credentials = await this.credentials();
+        return await this.#attempt(call, credentials, scope, key, read);
       } catch (error) {
         if (!(error instanceof RouseError)) throw error;
+        if (error.status === 401 && credentials !== null && !renewed && (await this.renew(credentials.apiKey))) {
+          renewed = true;
+          continue;
+        }
         state.elapsedMs = performance.now() - startedAt;
         const decision = decideRetry(error, state, policy);
         if (decision.kind === "give-up") throw error;
@@ -189,11 +212,11 @@ export class Transport {
 
   async #attempt<T>(
     call: Call,
+    { baseUrl, apiKey }: Credentials,
     scope: CallScope,
     key: string | undefined,
     read: (response: Response) => Promise<T>,
   ): Promise<T> {
-    const { baseUrl, apiKey } = await this.credentials();
     scope.check();
     const attempt = scope.attempt(ATTEMPT_MS);
     const headers = new Headers({

@@ -1,4 +1,5 @@
-/** WebSockets to the API, which takes its key from a header. */
+/** WebSockets to the API, which takes its key from a header, and a session token from a subprotocol as well. */
+import { SOCKET_PROTOCOL, TOKEN_PROTOCOL, tokenAccount } from "../contract/session.ts";
 import { invalidArgument } from "./errors.ts";
 import type { Remote } from "./remote.ts";
 import type { QueryValue } from "./transport.ts";
@@ -11,7 +12,7 @@ export interface SocketEnd {
   readonly code: number;
 }
 
-type WithHeaders = new (url: string, options: { headers: Record<string, string> }) => WebSocket;
+type WithHeaders = new (url: string, options: { headers: Record<string, string> } | string[]) => WebSocket;
 
 /**
  * Begin a WebSocket below the sandbox. Messages are text, or an `ArrayBuffer`.
@@ -27,11 +28,13 @@ export async function beginSocket(
   const { webSocket } = remote.transport;
   if (webSocket !== undefined) return withBuffers(webSocket(url));
   const Socket = (globalThis as unknown as { WebSocket?: WithHeaders }).WebSocket;
+  if (Socket !== undefined && tokenAccount(apiKey) !== null)
+    return withBuffers(new Socket(url, [SOCKET_PROTOCOL, `${TOKEN_PROTOCOL}${apiKey}`]));
   // In browsers and Workers the second argument is a list of subprotocols.
   if (Socket === undefined || "document" in globalThis || "WebSocketPair" in globalThis)
     throw invalidArgument(
       "This runtime has no WebSockets that send an API key.",
-      "Use Node.js 22 or newer, Deno or Bun.",
+      "Use Node.js 22 or newer, Deno or Bun; in a page or Worker, a session token.",
     );
   const headers = { authorization: `Bearer ${apiKey}`, "x-rouse-client": `sdk-js/${VERSION}` };
   return withBuffers(new Socket(url, { headers }));

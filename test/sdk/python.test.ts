@@ -75,6 +75,47 @@ return [sandbox.info.get("reused"), sandbox.info["idlePauseSeconds"], sandbox.na
     expect(server.requests).toHaveLength(0);
   });
 
+  test("a session token is made with a key, and used without one; when it is over, the next one follows", async () => {
+    const token = `rs_default_${"A".repeat(43)}`;
+    const session = {
+      ...{ id: `ses-${"0".repeat(20)}`, sandboxId: "demo~abcdefghijkl", name: null, scopes: ["exec"], origins: [] },
+      ...{ servers: true, state: "active", createdBy: "k1", createdAt: "2031-01-02T03:04:05.000Z", revokedAt: null },
+      ...{ expiresAt: "2031-01-02T03:19:05.000Z", lastUsedAt: null, token, apiUrl: server.url },
+      url: "http://demo.localhost:8787/",
+    };
+    server.credentials.add(token);
+    server.on(`POST ${SANDBOX}/sessions`, (_request, reply) => reply.json(session));
+    server.on(`GET ${SANDBOX}/sessions`, (_request, reply) => reply.json({ data: [session] }));
+    server.on(`POST ${SANDBOX}/sessions/${session.id}:revoke`, (_request, reply) =>
+      reply.json({ ...session, state: "revoked" }),
+    );
+    server.onOpen("GET /s/demo/8080/page", (request, reply) =>
+      request.headers["x-rouse-token"] === token ? reply.raw("seen") : reply.error("unauthorized"),
+    );
+    const found = await run(`${GET}
+made = await sandbox.sessions.create(origins=["https://app.example"], scopes=["exec"], ttl_seconds=600)
+tokens = ["rs_default_over", made["token"]]
+guest = AsyncSandbox.from_session(lambda: tokens.pop(0), made["sandboxId"], api_url=made["apiUrl"], url=made["url"])
+async def look():
+    return guest.info
+unread = await failure(look)
+state = (await guest.refresh()).state
+page = await (await guest.fetch("/page", headers={"Authorization": "Basic mine"})).text()
+over = AsyncSandbox.from_session("rs_default_over", made["sandboxId"], api_url=made["apiUrl"])
+refused = await failure(lambda: over.refresh())
+listed = [one["id"] for one in await sandbox.sessions.list()]
+revoked = (await sandbox.sessions.revoke(made["id"]))["state"]
+return [unread["code"], state, page, refused["code"], listed, revoked, guest.url(3000), len(tokens)]`);
+    expect(found).toEqual([
+      ...["invalid_argument", "running", "seen", "unauthorized", [session.id], "revoked"],
+      ...["http://3000-demo.localhost:8787/", 0],
+    ]);
+    expect(server.of(`POST ${SANDBOX}/sessions`)[0]?.json()).toEqual({
+      ...{ origins: ["https://app.example"], scopes: ["exec"], ttlSeconds: 600 },
+    });
+    expect(server.of("GET /s/demo/8080/page")[0]?.headers.authorization).toBe("Basic mine");
+  });
+
   test("reads have no idempotency key, and a body cut in the middle is read again", async () => {
     server.on(`GET ${SANDBOX}`, async (_request, reply, count) =>
       count === 0 ? await reply.lines([sandboxInfo()], { cutAfter: 40 }) : reply.json(sandboxInfo()),

@@ -16,6 +16,11 @@ export async function tour(options) {
     seen.bytes = [...notes];
     const recall = await sandbox.interpreter.run("notes");
     seen.recall = recall.results[0]?.data["text/plain"];
+    // A program without the key, whose first token is over.
+    const { token, ...session } = await sandbox.sessions.create({ scopes: ["exec"], servers: true });
+    const tokens = ["rs_default_over", token];
+    const guest = Sandbox.fromSession({ ...session, token: () => tokens.shift() });
+    seen.session = [(await guest.exec("echo hi")).stdout, tokens.length];
   } finally {
     await sandbox[Symbol.asyncDispose]();
   }

@@ -41,6 +41,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 
 beforeEach(async () => {
   server = await WireServer.start();
+  server.credentials.add(SESSION.token);
   const result = { exitCode: 0, stdout: "hi\n", stderr: "", timedOut: false, durationMs: 3, processId: "p1" };
   const output = (data: string, offset: number) => ({ type: "stdout", data, offset });
   const execution = {
@@ -64,16 +65,24 @@ beforeEach(async () => {
     })
     .on(`GET ${SANDBOX}/files/content`, (_request, reply) => reply.raw(Buffer.from([0, 255, 10])))
     .on(`POST ${SANDBOX}/interpreter:run`, (_request, reply) => reply.lines([{ k: "execution", execution }]))
+    .on(`POST ${SANDBOX}/sessions`, (_request, reply) => reply.json({ ...SESSION, apiUrl: server.url }))
     .on(`POST ${SANDBOX}:stop`, (_request, reply) => reply.json(sandboxInfo({ state: "stopped" })));
 });
 afterEach(() => server[Symbol.asyncDispose]());
 
+const SESSION = {
+  ...{ id: `ses-${"0".repeat(20)}`, sandboxId: "demo~abcdefghijkl", name: null, scopes: ["exec"], origins: [] },
+  ...{ servers: true, state: "active", createdBy: "k1", createdAt: "2031-01-02T03:04:05.000Z", revokedAt: null },
+  ...{ expiresAt: "2031-01-02T03:19:05.000Z", lastUsedAt: null, token: `rs_default_${"A".repeat(43)}` },
+  url: "http://demo.localhost:8787/",
+};
 const SEEN = {
   name: "demo",
   exec: "hi\n",
   streamed: "one two three",
   bytes: [0, 255, 10],
   recall: "['weekly']",
+  session: ["hi\n", 0],
   missing: [true, "not_found"],
   webhook: 2_432_232_314,
   forged: "signature_invalid",

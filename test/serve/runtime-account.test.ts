@@ -54,7 +54,6 @@ describe("what is not there", () => {
     ["GET", "/v1/usage/requests?range=24h"],
     ["GET", "/v1/audit"],
     ["POST", "/v1/feedback", { text: "good" }],
-    ["POST", "ID/sessions", { ttlSeconds: 60 }],
     ["POST", "ID/mounts", {}],
     ["POST", "ID/browser:start", {}],
     ["POST", "ID/desktop:stop"],

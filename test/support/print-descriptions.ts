@@ -72,7 +72,7 @@ for (const block of all.values()) {
 const lines = Object.entries(said).map(([key, text]) => `  ${JSON.stringify(key)}: ${JSON.stringify(text)},`);
 console.log(
   [
-    "/** long file: what the contract's comments say, as test/support/print-descriptions.ts prints it. */",
+    "// long file: what the contract's comments say, as test/support/print-descriptions.ts prints it",
     "export const descriptions: Readonly<Record<string, string>> = {",
     ...lines,
     "};",

@@ -35,6 +35,7 @@ export const ARGUMENTS = [
   "CreatePreview",
   "CreateSandbox",
   "CreateSchedule",
+  "CreateSession",
   "CreateSnapshot",
   "CreateVolume",
   "ForkSandbox",

@@ -129,6 +129,7 @@ it("keeps what is meant for the edge from the program", () => {
     requestId: "r1",
     dropAuthorization: true,
     keyId: null,
+    endsAt: null,
   };
   expect(Object.fromEntries(guestHeaders(from, to))).toEqual({
     accept: "*/*",

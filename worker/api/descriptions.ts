@@ -1,4 +1,4 @@
-/** long file: what the contract's comments say, as test/support/print-descriptions.ts prints it. */
+// long file: what the contract's comments say, as test/support/print-descriptions.ts prints it
 export const descriptions: Readonly<Record<string, string>> = {
   "CreateKey": "`POST /v1/keys`. A key makes only keys that may do no more than itself.",
   "CreateKey.namePrefix": "It sees and makes only sandboxes whose name begins so.",
@@ -379,6 +379,20 @@ export const descriptions: Readonly<Record<string, string>> = {
   "PutSecret.format": "Of mode `broker`: what it holds; `Bearer {value}` unless given.",
   "PutSecret.rules": "Requests to `hosts` that fit none of them are refused; all get it unless given.",
   "PutSecret.envName": "The variable: the name in upper case unless given. Of mode `broker` there is one only where it is given, or the provider has one; it holds no key, for SDKs that insist on one.",
+  "CreateSession": "`POST /v1/sandboxes/{id}/sessions`.",
+  "CreateSession.name": "For people: whose page it is, what it is for.",
+  "CreateSession.scopes": "What the token is good for: `exec`, `files` and `interpreter` unless said.",
+  "CreateSession.origins": "Pages that may use it, by their exact origins; none unless said.",
+  "CreateSession.servers": "Whether it is taken without an `Origin` as well, which is how servers and Workers call. Unless said, only where there are no origins.",
+  "CreateSession.ttlSeconds": "Seconds until it ends: 60 to 86 400; 900 unless said. No later than the key that makes it.",
+  "Session": "A session without its token.",
+  "Session.createdBy": "Id of the key that made it: it is over when that key is.",
+  "Session.lastUsedAt": "To the minute; null: never.",
+  "NewSession": "Answer to a creation, the only time that the token is shown: with it, all that a page needs to begin.",
+  "NewSession.createdBy": "Id of the key that made it: it is over when that key is.",
+  "NewSession.lastUsedAt": "To the minute; null: never.",
+  "NewSession.apiUrl": "Origin of the API.",
+  "NewSession.url": "The sandbox's named URL of its default port.",
   "CreateSnapshot": "`POST /v1/sandboxes/{id}:snapshot`: of a running sandbox, which goes on, or of a paused one.",
   "UpdateSnapshot": "`POST /v1/snapshots/{id}:update`; with `ifLabels` only while its labels are those.",
   "ExtendSnapshot": "`POST /v1/snapshots/{id}:extend`: kept so many days from now.",

@@ -12,6 +12,7 @@ export const usualCodes: Codes = [
   "invalid_request",
   "unauthorized",
   "permission_denied",
+  "origin_not_allowed",
   "rate_limited",
   "internal_error",
 ];
@@ -50,6 +51,7 @@ const ofWork: Record<Work, { readonly all?: Codes; readonly change?: Codes }> = 
   },
   preview: { all: ["invalid_port"], change: made },
   links: { all: ["link_not_found"], change: made },
+  sessions: { all: ["session_not_found"], change: made },
   hooks: { all: ["hook_not_found", "hook_event_not_found"], change: ["name_taken", "state_damaged", ...made] },
   schedules: { all: ["schedule_not_found", "schedule_run_not_found"], change: ["name_taken", ...made] },
   domains: { all: ["domain_not_found"], change: ["unavailable", ...made] },
@@ -145,6 +147,5 @@ export function codesOf({ method, path, work, body }: Operation): ErrorCode[] {
   for (const { at, codes: more } of ofPath) if (at.test(`${method} ${path}`)) for (const one of more) codes.add(one);
   if (body !== undefined) codes.add("payload_too_large");
   if (path.startsWith("/v1/sandboxes/{id}")) for (const one of ["not_found", "sandbox_gone"] as const) codes.add(one);
-  if (path === "/v1/me") codes.delete("permission_denied");
   return errorCodes.filter((code) => codes.has(code));
 }

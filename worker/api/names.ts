@@ -10,6 +10,7 @@ const titles: Record<Work, string> = {
   copies: "Snapshots, forks and history",
   preview: "Ports",
   links: "Share links",
+  sessions: "Session tokens",
   hooks: "Webhooks",
   schedules: "Schedules",
   domains: "Domains",
@@ -42,7 +43,16 @@ export function titleOf({ work, path }: Operation): string {
 
 /** Parts of the reference in their order. */
 export const parts: readonly string[] = [
-  ...["Sandboxes", "Commands and processes", "Files", "Interpreter", "Services", "Ports", "Share links"],
+  ...[
+    "Sandboxes",
+    "Commands and processes",
+    "Files",
+    "Interpreter",
+    "Services",
+    "Ports",
+    "Share links",
+    "Session tokens",
+  ],
   ...["Snapshots, forks and history", "Volumes", "Network", "Secrets", "Domains", "Held sockets"],
   ...["Webhooks", "Schedules", "Event endpoints", "Drills", "Agents", "MCP servers"],
   ...["State", "Queues", "Objects", "Memory", "Checkpoints", "Shared stores"],
@@ -86,7 +96,16 @@ const once: ReadonlySet<Work> = new Set([
   "sandboxSecrets",
 ]);
 /** Of these, what makes, changes or deletes one. */
-const onceMade: ReadonlySet<Work> = new Set(["hooks", "domains", "events", "links", "drills", "secrets", "memory"]);
+const onceMade: ReadonlySet<Work> = new Set([
+  "hooks",
+  "domains",
+  "events",
+  "links",
+  "sessions",
+  "drills",
+  "secrets",
+  "memory",
+]);
 
 export function takesIdempotencyKey({ method, path, work }: Operation): boolean {
   if (method === "GET" || method === "HEAD") return false;

@@ -11,6 +11,7 @@ export type Work =
   | "copies"
   | "preview"
   | "links"
+  | "sessions"
   | "agents"
   | "mcp"
   | "sockets"

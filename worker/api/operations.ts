@@ -61,6 +61,7 @@ import { sandboxSecrets, secrets } from "./secret-operations.ts";
 import { events } from "./event-operations.ts";
 import { hooks } from "./hook-operations.ts";
 import { links } from "./link-operations.ts";
+import { sessions } from "./session-operations.ts";
 import { sockets } from "./socket-operations.ts";
 import type { Operation } from "./operation.ts";
 import { previews } from "./preview-operations.ts";
@@ -335,6 +336,7 @@ export const operations: readonly Operation[] = [
   ...secrets.map((one) => ({ ...one, work: "secrets" as const })),
   ...events.map((one) => ({ ...one, work: "events" as const })),
   ...links.map((one) => ({ ...one, work: "links" as const })),
+  ...sessions.map((one) => ({ ...one, work: "sessions" as const })),
   ...agents.map((one) => ({ ...one, work: "agents" as const })),
   ...mcp.map((one) => ({ ...one, work: "mcp" as const })),
   ...sockets.map((one) => ({ ...one, work: "sockets" as const })),

@@ -1,10 +1,14 @@
 /** What a body of Runtime's clients means in the words of Rouse. Pure. */
 import { z } from "zod";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
+import { CreateSession } from "../../sdk/contract/session.ts";
 import { EnvName } from "../../sdk/contract/variables.ts";
 import type { Operation } from "../api/operation.ts";
 
 type Body = Record<string, unknown>;
+
+/** How long a session of that client's lasts when it says nothing. */
+const SESSION_SECONDS = 3600;
 
 /** Fields that ask for something that Rouse lacks, each with what it may be all the same. */
 const lacking: Readonly<Record<string, (value: unknown) => boolean>> = {
@@ -25,6 +29,7 @@ export function bodyOf({ path, body: schema }: Operation, given: Body, params: r
     if (Object.hasOwn(given, field) && !isFine(given[field]))
       throw new RouseFailure("unavailable", `${field}: that is not offered.`, { details: { field } });
   if (path === "/v1/secrets/{name}") return secretOf(given, params[0] ?? "");
+  if (schema === CreateSession) given = { ttlSeconds: SESSION_SECONDS, ...given };
   if (!(schema instanceof z.ZodObject)) return given;
   const known = Object.entries(given).filter(([field]) => Object.hasOwn(schema.shape, field));
   const body = Object.fromEntries(known);

@@ -51,7 +51,6 @@ const lacking: readonly (readonly [RegExp, string])[] = [
   [/^\/v1\/domains\b/, "A domain is a sandbox's own here: POST /v1/sandboxes/{id}/domains."],
   [/^\/v1\/images\b/, "Hosts bring their images; the API builds none."],
   [/^\/v1\/events$/, "Events are read of one sandbox: say by resourceId which."],
-  [new RegExp(`^${ID}/sessions\\b`), "There are no session tokens; a key limited to a name prefix does as much."],
   [new RegExp(`^${ID}:(resize|switch-image)$`), "Size and image of a sandbox stay what they were at its creation."],
 ];
 

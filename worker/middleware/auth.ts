@@ -1,14 +1,30 @@
-/** Who calls: API keys of people and agents, host keys of hosts. */
+/** Who calls: API keys of people and agents, session tokens of pages, host keys of hosts. */
 import { accountObject, type KeyVerdict } from "../../durable/account/api.ts";
 import { equalHashes, sha256Hex } from "../../durable/hash.ts";
 import { DEFAULT_ACCOUNT, parseApiKey, sessionAccount } from "../../sdk/contract/account.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
+import { tokenAccount, type SessionGrant } from "../../sdk/contract/session.ts";
 import { hostKey, parseHostKey } from "../../sdk/contract/host-secrets.ts";
 import { BoundedMap } from "../bounded-map.ts";
+import { isUpgrade, protocolToken } from "../proxy/headers.ts";
 import { isFromOwnPage, sessionToken } from "../session.ts";
 
 export interface Caller extends KeyVerdict {
   readonly account: string;
+}
+
+/** One with a session token. */
+export interface SessionCaller extends Caller {
+  readonly session: SessionGrant;
+}
+
+export function isOfSession(caller: Caller): caller is SessionCaller {
+  return caller.session !== null;
+}
+
+/** By which id hosts, timelines and limits know who calls. */
+export function credentialOf({ session, keyId }: Caller): string {
+  return session?.id ?? keyId;
 }
 
 /**
@@ -25,6 +41,12 @@ export async function callerOf(env: Env, key: string, now: number): Promise<Call
   return parseApiKey(key) ? remembered(env, key, now) : null;
 }
 
+/** Which session a token is of, and what its key may; null for what is none, or is over. */
+export async function callerOfToken(env: Env, token: string, now: number): Promise<SessionCaller | null> {
+  const caller = tokenAccount(token) === null ? null : await remembered(env, token, now);
+  return caller !== null && isOfSession(caller) ? caller : null;
+}
+
 async function remembered(env: Env, secret: string, now: number): Promise<Caller | null> {
   const known = verdicts.get(secret);
   return known && known.until > now ? known.caller : askCaller(env, secret, now);
@@ -32,7 +54,7 @@ async function remembered(env: Env, secret: string, now: number): Promise<Caller
 
 /** Asks the account anew: for everything but the way to a machine, a revoked key or session ends at once. */
 async function askCaller(env: Env, key: string, now: number): Promise<Caller | null> {
-  const account = parseApiKey(key)?.account ?? sessionAccount(key);
+  const account = parseApiKey(key)?.account ?? sessionAccount(key) ?? tokenAccount(key);
   if (account === null) return null;
   // What was found to be no key is not asked of again at once.
   const known = verdicts.get(key);
@@ -44,9 +66,14 @@ async function askCaller(env: Env, key: string, now: number): Promise<Caller | n
   return caller;
 }
 
-/** Keys that were revoked are not believed any more here. */
+/** Keys that were revoked are not believed any more here, nor are their sessions. */
 export function forgetKeys(account: string, keyIds: readonly string[]): void {
   verdicts.deleteWhere(({ caller }) => caller?.account === account && keyIds.includes(caller.keyId));
+}
+
+/** A session token that was revoked. */
+export function forgetToken(account: string, sessionId: string): void {
+  verdicts.deleteWhere(({ caller }) => caller?.account === account && caller.session?.id === sessionId);
 }
 
 export function forgetSession(token: string): void {
@@ -73,16 +100,25 @@ export async function sessionCaller(env: Env, request: Request, url: URL, fresh:
 
 /** @param fresh ask the account, whatever is remembered. @throws RouseFailure `unauthorized` */
 export async function authenticate(env: Env, request: Request, url: URL, fresh: boolean): Promise<Caller> {
-  const key = bearerOf(request.headers);
+  const key = bearerOf(request.headers) ?? tokenOfSocket(request.headers);
   if (key === null) {
     const caller = await sessionCaller(env, request, url, fresh);
     if (caller) return caller;
     throw new RouseFailure("unauthorized", "The request has no API key.");
   }
   const now = Date.now();
-  const caller = parseApiKey(key) && (await (fresh ? askCaller(env, key, now) : remembered(env, key, now)));
-  if (!caller) throw new RouseFailure("unauthorized", "The API key is not valid.");
-  return caller;
+  const isToken = tokenAccount(key) !== null;
+  const caller =
+    isToken || parseApiKey(key) ? await (fresh ? askCaller(env, key, now) : remembered(env, key, now)) : null;
+  if (caller) return caller;
+  if (isToken) throw new RouseFailure("unauthorized", "The session token is not valid: it is over, or was revoked.");
+  throw new RouseFailure("unauthorized", "The API key is not valid.");
+}
+
+/** A WebSocket of a page has no headers of its own: its session token is among the subprotocols that it offers. */
+function tokenOfSocket(headers: Headers): string | null {
+  const token = isUpgrade(headers) ? protocolToken(headers) : null;
+  return token !== null && tokenAccount(token) !== null ? token : null;
 }
 
 const hosts = new BoundedMap<number>(16_384);

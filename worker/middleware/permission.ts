@@ -4,7 +4,8 @@ import { sandboxObject } from "../../durable/sandbox/api.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { isPlainName } from "../../sdk/contract/names.ts";
 import type { Operation } from "../api/operation.ts";
-import type { Caller } from "./auth.ts";
+import { isOfSession, type Caller } from "./auth.ts";
+import { mustBeInScope } from "./scope.ts";
 
 /** What an operation does. null: everybody with a key may. */
 export function deedOf({ work, method, path }: Operation): Deed | null {
@@ -33,6 +34,7 @@ export function deedOf({ work, method, path }: Operation): Deed | null {
     case "network":
     case "sandboxSecrets":
     case "links":
+    case "sessions":
     case "agents":
     case "mcp":
     case "sockets":
@@ -68,6 +70,7 @@ const partial: ReadonlySet<Operation["work"]> = new Set([
   "network",
   "sandboxSecrets",
   "links",
+  "sessions",
   "agents",
   "mcp",
   "sockets",
@@ -81,6 +84,7 @@ const partial: ReadonlySet<Operation["work"]> = new Set([
 
 /** @throws RouseFailure `permission_denied` */
 export function mustMay(caller: Caller, operation: Operation): void {
+  if (isOfSession(caller)) mustBeInScope(caller.session, operation);
   const deed = deedOf(operation);
   if (deed === null) return;
   if (!may(caller.access, deed)) {

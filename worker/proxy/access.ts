@@ -5,11 +5,14 @@ import { parseApiKey } from "../../sdk/contract/account.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { defaults } from "../../sdk/contract/sandbox.ts";
 import { isBelow } from "../../sdk/contract/link.ts";
+import { SESSION_PREFIX } from "../../sdk/contract/session.ts";
 import { LinkToken, SHARE_PREFIX, ShareToken, signingKey, verify, type SigningKey } from "../../sdk/contract/ticket.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import { thrown } from "../errors.ts";
 import { may } from "../../durable/account/key.ts";
-import { bearerOf, callerOf } from "../middleware/auth.ts";
+import { bearerOf, callerOf, callerOfToken } from "../middleware/auth.ts";
+import { mustComeFromItsOrigin } from "../middleware/origin.ts";
+import { mustHaveScope } from "../middleware/scope.ts";
 import { mustSee } from "../middleware/permission.ts";
 import { routeKey } from "./forward.ts";
 import { cookieToken, PREVIEW_TOKEN, protocolToken } from "./headers.ts";
@@ -21,6 +24,8 @@ export interface Admission {
   readonly dropAuthorization: boolean;
   /** The API key that let the request in; null for another credential, or none. */
   readonly keyId: string | null;
+  /** When the key or session token ends that let it in, Unix milliseconds; null: never, or another credential did. */
+  readonly endsAt: number | null;
   /** The share link that let the request in; null for another credential, or none. */
   readonly linkId: string | null;
   /** What let the request in, as somebody remembers it who judges it anew. */
@@ -39,7 +44,14 @@ interface Grant {
   readonly pass: Pass;
 }
 
-const plain = { keyId: null, linkId: null, wake: true, queryTokenEndsAt: null, pass: { by: "public" } } as const;
+const plain = {
+  keyId: null,
+  endsAt: null,
+  linkId: null,
+  wake: true,
+  queryTokenEndsAt: null,
+  pass: { by: "public" },
+} as const;
 
 /** Tokens whose signature was checked; what they grant is judged anew each time. */
 const signed = new BoundedMap<LinkToken | ShareToken>(4096);
@@ -59,14 +71,15 @@ export async function admit(
   const bearer = bearerOf(request.headers);
   const bearerKey = bearer !== null && parseApiKey(bearer) ? bearer : null;
   const bearerCaller = bearerKey === null ? null : await callerOf(env, bearerKey, now);
-  const dropAuthorization = bearerCaller !== null;
+  // A token of ours, good or not, is no business of the program either.
+  const dropAuthorization = bearerCaller !== null || bearer?.startsWith(SESSION_PREFIX) === true;
   const headerKey = request.headers.get("x-rouse-key");
   const headerCaller = headerKey === null ? null : await callerOf(env, headerKey, now);
   for (const caller of [bearerCaller, headerCaller]) {
     if (caller?.account !== target.account || !may(caller.access, "use_sandboxes")) continue;
     await mustSee(env, caller, target.label, target.id ?? null);
-    const { keyId } = caller;
-    return { ...plain, dropAuthorization, keyId, pass: { by: "key", keyId } };
+    const { keyId, expiresAt } = caller;
+    return { ...plain, dropAuthorization, keyId, endsAt: expiresAt, pass: { by: "key", keyId } };
   }
 
   const stranger = [bearerCaller, headerCaller].some((caller) => caller !== null && caller.account !== target.account);
@@ -83,7 +96,15 @@ export async function admit(
   const verdicts = [];
   // Clients that know of bearer tokens alone have no other place for it. The program sees it then: it opens nothing else.
   const bearerToken = bearer?.startsWith(SHARE_PREFIX) ? bearer : null;
-  const tokens = [headerToken, bearerToken, queryToken, protocolToken(request.headers), cookieToken(request.headers)];
+  const socketToken = protocolToken(request.headers);
+  for (const token of [headerToken, bearer, socketToken]) {
+    const session = token?.startsWith(SESSION_PREFIX)
+      ? await judgeSession(env, token, request, target, facts, now)
+      : null;
+    if (session !== null && typeof session === "object") return { ...plain, dropAuthorization, ...session };
+    if (session !== null) verdicts.push(session);
+  }
+  const tokens = [headerToken, bearerToken, queryToken, socketToken, cookieToken(request.headers)];
   for (const token of tokens) {
     if (token === null) continue;
     const verdict = await judge(env, token, facts, target.port, path, now);
@@ -137,6 +158,25 @@ export async function factsOf(env: Env, target: Target, now: number, fresh: bool
 /** Whether anybody may come in at a port. */
 export function isPublic(facts: RouteFacts, port: number): boolean {
   return (port === defaults.port && facts.access === "public") || facts.ports[port]?.visibility === "public";
+}
+
+/** As `judge`, of a session token: it comes in headers alone, and from where it may. @throws RouseFailure */
+async function judgeSession(
+  env: Env,
+  token: string,
+  request: Request,
+  { account, label, id }: Target,
+  facts: RouteFacts | null,
+  now: number,
+): Promise<Pick<Admission, "endsAt" | "pass"> | "invalid" | "elsewhere"> {
+  const caller = await callerOfToken(env, token, now);
+  if (!caller) return "invalid";
+  const { session, expiresAt } = caller;
+  if (caller.account !== account || session.sandboxId !== facts?.id) return "elsewhere";
+  mustComeFromItsOrigin(caller, request.headers);
+  mustHaveScope(session, ["http"]);
+  await mustSee(env, caller, label, id ?? null);
+  return { endsAt: expiresAt, pass: { by: "session", sessionId: session.id } };
 }
 
 /** What a token opens, or why it does not open this. @param facts null: of a sandbox that is not there */

@@ -1,6 +1,7 @@
 /** Which headers of a request reach the program in a sandbox. */
 import { LINK_TOKEN_NAME } from "../../durable/named-url.ts";
 import { hostHeaders } from "../../sdk/contract/host.ts";
+import { SOCKET_PROTOCOL, TOKEN_PROTOCOL } from "../../sdk/contract/session.ts";
 import { isLoopback } from "../peer.ts";
 import { withoutSession } from "../session.ts";
 
@@ -16,8 +17,6 @@ const HOP_BY_HOP = [
 const OURS = "x-rouse-";
 export const PREVIEW_TOKEN = "x-runtime-preview-token";
 const PROTOCOLS = "sec-websocket-protocol";
-/** A WebSocket of a browser has no headers of its own: its token may be among the subprotocols that it offers. */
-const TOKEN_PROTOCOL = "rouse.token.";
 
 /** An address of a sandbox's network that no program has, nor the one that its requests come from (10.0.2.2). */
 const LOCAL_CLIENT = "10.0.2.3";
@@ -31,8 +30,10 @@ export interface Forwarded {
   readonly requestId: string;
   /** The Authorization header was meant for the edge. */
   readonly dropAuthorization: boolean;
-  /** The API key, or share link, that let the request in; null for another credential, or none. */
+  /** The API key, share link or session that let the request in; null for another credential, or none. */
   readonly keyId: string | null;
+  /** When that ends, Unix milliseconds; null: never, or not known. */
+  readonly endsAt: number | null;
 }
 
 export function guestHeaders(from: Headers, to: Forwarded): Headers {
@@ -46,15 +47,7 @@ export function guestHeaders(from: Headers, to: Forwarded): Headers {
     headers.delete("connection");
     headers.delete("upgrade");
   }
-  const protocols = from.get(PROTOCOLS);
-  if (protocols?.includes(TOKEN_PROTOCOL))
-    setOrDelete(
-      headers,
-      PROTOCOLS,
-      offered(protocols)
-        .filter((name) => !name.startsWith(TOKEN_PROTOCOL))
-        .join(", "),
-    );
+  if (from.has(PROTOCOLS)) setOrDelete(headers, PROTOCOLS, protocolsForProgram(from));
   if (to.dropAuthorization) headers.delete("authorization");
   const cookie = from.get("cookie");
   if (cookie !== null) {
@@ -69,6 +62,7 @@ export function guestHeaders(from: Headers, to: Forwarded): Headers {
   setOrDelete(headers, "x-forwarded-prefix", to.prefix);
   headers.set("x-request-id", to.requestId);
   if (to.keyId !== null) headers.set(hostHeaders.keyId, to.keyId);
+  if (to.endsAt !== null) headers.set(hostHeaders.endsAt, String(to.endsAt));
   return headers;
 }
 
@@ -96,8 +90,28 @@ export function protocolToken(headers: Headers): string | null {
   return protocol === null ? null : protocol.slice(TOKEN_PROTOCOL.length);
 }
 
-/** The subprotocol that carries a token; a browser takes no answer that names none of those that it offered. */
-export function tokenProtocol(headers: Headers): string | null {
+/** The subprotocols that are not for the edge; empty for none. */
+export function protocolsForProgram(headers: Headers): string {
+  const protocols = headers.get(PROTOCOLS) ?? "";
+  if (!protocols.includes(TOKEN_PROTOCOL)) return protocols;
+  return offered(protocols)
+    .filter((name) => name !== SOCKET_PROTOCOL && !name.startsWith(TOKEN_PROTOCOL))
+    .join(", ");
+}
+
+/**
+ * A browser takes no answer that names none of the subprotocols that it offered: where the program chose none, that is
+ * the one that is there to be chosen, or else the one with the token.
+ */
+export function withProtocol(response: Response, asked: Headers): Response {
+  const token = response.webSocket ? tokenProtocol(asked) : null;
+  if (token === null || response.headers.has(PROTOCOLS)) return response;
+  const headers = new Headers(response.headers);
+  headers.set(PROTOCOLS, offered(asked.get(PROTOCOLS) ?? "").includes(SOCKET_PROTOCOL) ? SOCKET_PROTOCOL : token);
+  return new Response(null, { status: 101, headers, webSocket: response.webSocket });
+}
+
+function tokenProtocol(headers: Headers): string | null {
   return offered(headers.get(PROTOCOLS) ?? "").find((name) => name.startsWith(TOKEN_PROTOCOL)) ?? null;
 }
 

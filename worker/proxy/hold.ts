@@ -60,13 +60,15 @@ export function heldBy(
   // The edge answers it.
   if (wakeRule && isKeptBack(wakeRule, facts.state === "running")) return null;
   const rule = socketRuleFor(facts.sockets, subject);
-  if (rule) {
+  // It would outlive the session that it came with.
+  const isOfSession = pass.by === "session";
+  if (rule && !isOfSession) {
     const { path: _path, port: _port, keep: _keep, ...kept } = rule;
     return kept;
   }
   if (!asked) return null;
-  if (pass.by === "public")
-    throw new RouseFailure("forbidden", "Only who shows a credential may ask for a socket to be held.");
+  if (pass.by === "public" || isOfSession)
+    throw new RouseFailure("forbidden", "Only who shows a key or a link may ask for a socket to be held.");
   return {};
 }
 

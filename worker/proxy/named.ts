@@ -3,15 +3,17 @@ import { LINK_TOKEN_NAME, namedHost } from "../../durable/named-url.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { sandboxObject } from "../../durable/sandbox/api.ts";
 import { credentialOf } from "../../durable/sockets/record.ts";
+import { SESSION_PREFIX } from "../../sdk/contract/session.ts";
 import { BoundedMap } from "../bounded-map.ts";
 import { causeOf } from "../cause.ts";
 import { namedFaultResponse } from "../errors.ts";
 import type { RequestNote } from "../log.ts";
+import { foreignOrigin, isPreflight, preflightAnswer, readableFrom } from "../middleware/origin.ts";
 import { admit } from "./access.ts";
 import { mustBeWellFormed } from "./form.ts";
 import { forward, outgoingBody } from "./forward.ts";
 import { takeRequest, wantsReceipt } from "./respond-async.ts";
-import { guestHeaders, isUpgrade, tokenProtocol } from "./headers.ts";
+import { guestHeaders, isUpgrade, withProtocol } from "./headers.ts";
 import { factsForUpgrade, heldBy, hold, withoutAsk } from "./hold.ts";
 import type { Parsed } from "./target.ts";
 import { wakingPage } from "./waking-page.ts";
@@ -30,7 +32,10 @@ export async function named(
   target: Exclude<Parsed, null>,
   note: RequestNote,
 ): Promise<Response> {
+  const origin = foreignOrigin(request.headers, url);
   try {
+    if (origin !== null && isPreflight(request) && asksForSession(request.headers))
+      return tokenPreflight(request.headers, origin);
     if ("fault" in target) {
       throw target.fault === "port"
         ? new RouseFailure("invalid_port", "That is not a port of a sandbox.")
@@ -41,7 +46,8 @@ export async function named(
     const queryToken = url.search.includes(LINK_TOKEN_NAME) ? url.searchParams.get(LINK_TOKEN_NAME) : null;
     const path = url.pathname.slice(target.prefix.length) || "/";
     const admission = await admit(env, request, target, path, queryToken);
-    const { linkId } = admission;
+    const { linkId, endsAt, pass } = admission;
+    const credential = credentialOf(pass);
     const upgrade = isUpgrade(request.headers);
     const query = queryToken === null ? url.search : withoutToken(url);
     const { search, asked } = upgrade ? withoutAsk(query) : { search: query, asked: false };
@@ -57,7 +63,8 @@ export async function named(
       prefix: target.prefix,
       requestId: note.id,
       dropAuthorization: admission.dropAuthorization,
-      keyId: admission.keyId ?? linkId,
+      keyId: credential,
+      endsAt,
     });
     if (admission.keyId !== null && wantsReceipt(request.headers))
       return await takeRequest(env, request, target, `${path}${search}`, headers, note);
@@ -67,11 +74,11 @@ export async function named(
       headers,
       body: await outgoingBody(request),
       waitMs: navigation ? NAVIGATION_HOLD_MS : HOLD_MS,
-      cause: causeOf("request", request, url, note, admission.keyId ?? linkId, target.port),
+      cause: causeOf("request", request, url, note, credential, target.port),
       wake: admission.wake,
       subject: {
         ...{ method, path, userAgent: request.headers.get("user-agent") ?? "", port: target.port },
-        credential: credentialOf(admission.pass),
+        credential,
       },
     };
     const facts = upgrade ? await factsForUpgrade(env, target) : null;
@@ -92,15 +99,38 @@ export async function named(
         note,
       );
       if (linkId !== null) noteUse(env, ctx, target, linkId, out.cause.request, note.woken === true);
-      return withProtocol(response, request.headers);
+      const answer = withProtocol(response, request.headers);
+      return origin !== null && pass.by === "session" ? readableFrom(answer, origin, null) : answer;
     } catch (fault) {
       if (navigation && fault instanceof RouseFailure && fault.code === "sandbox_waking")
         return wakingPage(target.label, note.id);
       throw fault;
     }
   } catch (fault) {
-    return namedFaultResponse(fault, note.id);
+    const answer = namedFaultResponse(fault, note.id);
+    const isOfPage = origin !== null && request.headers.get(TOKEN_HEADER)?.startsWith(SESSION_PREFIX) === true;
+    return isOfPage ? readableFrom(answer, origin) : answer;
   }
+}
+
+/** The header in which a page's session token comes. */
+const TOKEN_HEADER = "x-rouse-token";
+
+/** What a program says of other origins is its own to say, but not to those who have to get past the edge first. */
+function asksForSession(headers: Headers): boolean {
+  return askedHeaders(headers).includes(TOKEN_HEADER);
+}
+
+/** Everything that the program may want, and no header that may hold an API key. */
+function tokenPreflight(headers: Headers, origin: string): Response {
+  const method = headers.get("access-control-request-method") ?? "";
+  const allowed = askedHeaders(headers).filter((name) => name !== "authorization" && name !== "x-rouse-key");
+  return preflightAnswer(origin, /^[A-Z]+$/.test(method) ? method : "GET", allowed.join(", "));
+}
+
+function askedHeaders(headers: Headers): string[] {
+  const names = (headers.get("access-control-request-headers") ?? "").toLowerCase().split(",");
+  return names.map((name) => name.trim()).filter((name) => /^[\w-]+$/.test(name));
 }
 
 /** When the uses of links were noted last, Unix milliseconds. */
@@ -123,15 +153,6 @@ function noteUse(
       .linkUsed(linkId, request, woke)
       .catch(() => undefined),
   );
-}
-
-/** A browser that offered only its token as a subprotocol takes the socket when that is the one that is chosen. */
-function withProtocol(response: Response, asked: Headers): Response {
-  const protocol = response.webSocket ? tokenProtocol(asked) : null;
-  if (protocol === null || response.headers.has("sec-websocket-protocol")) return response;
-  const headers = new Headers(response.headers);
-  headers.set("sec-websocket-protocol", protocol);
-  return new Response(null, { status: 101, headers, webSocket: response.webSocket });
 }
 
 /** A person opens a page. */

@@ -3,10 +3,11 @@ import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { hostHeaders } from "../../sdk/contract/host.ts";
 import { readJson, readQuery } from "../api/input.ts";
 import { causeOf } from "../cause.ts";
+import { credentialOf } from "../middleware/auth.ts";
 import { mustSee } from "../middleware/permission.ts";
 import { mustBeWellFormed } from "../proxy/form.ts";
 import { forward, outgoingBody, type OutgoingBody } from "../proxy/forward.ts";
-import { isUpgrade } from "../proxy/headers.ts";
+import { isUpgrade, protocolsForProgram, withProtocol } from "../proxy/headers.ts";
 import { referenceOf, type Context } from "./context.ts";
 import { toItsLastLine } from "./watch-stream.ts";
 
@@ -21,7 +22,9 @@ export async function guestRoute({ env, caller, operation, params, request, url,
   note.sandbox = label;
   await mustSee(env, caller, label, id);
   if (operation.query) readQuery(operation.query, url.searchParams);
-  const headers = new Headers({ "x-request-id": note.id, [hostHeaders.keyId]: caller.keyId });
+  const credential = credentialOf(caller);
+  const headers = new Headers({ "x-request-id": note.id, [hostHeaders.keyId]: credential });
+  if (caller.expiresAt !== null) headers.set(hostHeaders.endsAt, String(caller.expiresAt));
   for (const name of PASSED) {
     const value = request.headers.get(name);
     if (value !== null) headers.set(name, value);
@@ -44,11 +47,11 @@ export async function guestRoute({ env, caller, operation, params, request, url,
     body,
     waitMs: HOLD_MS,
     wake: operation.quiet === undefined,
-    cause: causeOf("api", request, url, note, caller.keyId),
+    cause: causeOf("api", request, url, note, credential),
     subject: null,
   };
   const to = { account: caller.account, label, id };
-  if (!operation.quiet) return forward(env, to, out, note);
+  if (!operation.quiet) return withProtocol(await forward(env, to, out, note), request.headers);
   headers.set(hostHeaders.noKeep, "1");
   try {
     const answer = await forward(env, to, out, note);
@@ -86,8 +89,8 @@ function mustBeSocket(request: Request, headers: Headers, { pathname, search }: 
     throw new RouseFailure("invalid_request", "This is a WebSocket: upgrade to it.", { details: { issues } });
   }
   headers.set("upgrade", "websocket");
-  const protocols = request.headers.get("sec-websocket-protocol");
-  if (protocols !== null) headers.set("sec-websocket-protocol", protocols);
+  const protocols = protocolsForProgram(request.headers);
+  if (protocols !== "") headers.set("sec-websocket-protocol", protocols);
   mustBeWellFormed(request, true, headers, `${pathname}${search}`);
 }
 

@@ -22,17 +22,19 @@ export async function previewRoute(context: Context): Promise<Response> {
     if (params[1] === undefined) {
       if (operation.method === "GET")
         return Response.json({
-          data: okOrThrow(await object.listPorts({ id })).previews.map((one) => shown(one, caller)),
+          data: okOrThrow(await object.listPorts({ id })).previews.map((one) =>
+            shown(caller.session ? withoutToken(one) : one, caller),
+          ),
         });
       const { value } = await readJson(CreatePreview, request);
       return Response.json(okOrThrow(await object.openPort(value.port, value.visibility, value, { id })).preview);
     }
     const port = portOf(params[1]);
     switch (operation.method) {
-      case "GET":
-        return Response.json(
-          shown(okOrThrow(await object.getPort(port, PreviewQuery.parse(query), { id })).preview, caller),
-        );
+      case "GET": {
+        const terms = caller.session ? untilEndOf(caller) : PreviewQuery.parse(query);
+        return Response.json(shown(okOrThrow(await object.getPort(port, terms, { id })).preview, caller));
+      }
       case "POST":
         return Response.json(okOrThrow(await object.rotatePort(port, { id })).preview);
       default: {
@@ -47,7 +49,16 @@ export async function previewRoute(context: Context): Promise<Response> {
 
 /** A token reaches the machine, which not every key may. */
 function shown(preview: Preview, { access }: Caller): Preview {
-  return may(access, "use_sandboxes") ? preview : { ...preview, token: null, tokenExpiresAt: null, urlWithToken: null };
+  return may(access, "use_sandboxes") ? preview : withoutToken(preview);
+}
+
+function withoutToken(preview: Preview): Preview {
+  return { ...preview, token: null, tokenExpiresAt: null, urlWithToken: null };
+}
+
+/** A token that is had by a session does not outlive it. */
+function untilEndOf({ expiresAt }: Caller): { expiresAt: string } {
+  return { expiresAt: new Date(expiresAt ?? 0).toISOString() };
 }
 
 function portOf(text: string): number {

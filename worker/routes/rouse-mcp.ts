@@ -7,7 +7,7 @@ import { z } from "zod";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import { parseOrFail } from "../../sdk/contract/errors.ts";
 import type { RequestNote } from "../log.ts";
-import { authenticate } from "../middleware/auth.ts";
+import { authenticate, credentialOf } from "../middleware/auth.ts";
 import { limitRate } from "../middleware/rate-limit.ts";
 import { tools } from "../tools/index.ts";
 import { Api, type Tool } from "../tools/tool.ts";
@@ -34,7 +34,7 @@ export async function rouseMcp(env: Env, request: Request, note: RequestNote, se
   if (authorization === null) throw new RouseFailure("unauthorized", "The request has no API key.");
   const caller = await authenticate(env, request, url, true);
   note.account = caller.account;
-  limitRate(caller.keyId, env.ROUSE_RATE_LIMIT, Date.now());
+  limitRate(credentialOf(caller), env.ROUSE_RATE_LIMIT, Date.now());
   // Without sessions there is nothing to listen to, or to end.
   if (request.method !== "POST") throw new RouseFailure("method_not_allowed", "MCP without sessions takes POST alone.");
   const api = new Api((method, path, { headers, body }) => {

@@ -103,7 +103,14 @@ async function read({ env, caller, url, params, note }: Context): Promise<Respon
   );
   const { sandbox } = answer;
   const chargedMicros = await accountObject(env.ACCOUNT, caller.account).chargedMicros(sandbox.id);
-  return sandboxResponse({ ok: true, sandbox: { ...sandbox, chargedMicros } });
+  const shown = { ...sandbox, chargedMicros };
+  return sandboxResponse({ ok: true, sandbox: caller.session ? forSession(shown) : shown });
+}
+
+/** How it is set up is not for everybody who may use it. */
+function forSession(sandbox: Sandbox): Sandbox {
+  const { secrets: _secrets, volumes: _volumes, wakeRules: _rules, sockets: _sockets, ...shown } = inList(sandbox);
+  return { ...shown, labels: {} };
 }
 
 async function why({ env, caller, operation, url, params, note }: Context): Promise<Response> {

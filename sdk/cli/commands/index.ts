@@ -49,6 +49,7 @@ import { runCode } from "./run-code.ts";
 import { schedule } from "./schedule.ts";
 import { services } from "./services.ts";
 import { secret } from "./secret.ts";
+import { session } from "./session.ts";
 import { snapshot } from "./snapshot.ts";
 import { sockets } from "./sockets.ts";
 import { state } from "./state.ts";
@@ -81,6 +82,7 @@ export const commands: readonly Command[] = [
   url,
   open,
   link,
+  session,
   domain,
   pause,
   wake,

@@ -407,6 +407,14 @@ class CreateSchedule(_CreateSchedule, total=False):
     catchUp: bool
 
 
+class CreateSession(TypedDict, total=False):
+    name: str
+    scopes: List[Literal["exec", "files", "files:read", "interpreter", "terminal", "http"]]
+    origins: List[str]
+    servers: bool
+    ttlSeconds: int
+
+
 class CreateSnapshot(TypedDict, total=False):
     mode: Literal["memory", "disk"]
     name: str
@@ -1630,6 +1638,24 @@ class NewMemory(_NewMemory, total=False):
     idempotencyId: str
 
 
+class NewSession(TypedDict):
+    id: str
+    sandboxId: str
+    name: Optional[str]
+    scopes: List[Literal["exec", "files", "files:read", "interpreter", "terminal", "http"]]
+    origins: List[str]
+    servers: bool
+    state: Literal["active", "expired", "revoked"]
+    createdBy: str
+    createdAt: str
+    expiresAt: str
+    revokedAt: Optional[str]
+    lastUsedAt: Optional[str]
+    token: str
+    apiUrl: str
+    url: str
+
+
 class Notice(TypedDict):
     kind: Literal["retention_ends", "credit_low", "credit_gone", "key_expires", "endpoint_disabled"]
     message: str
@@ -2345,6 +2371,25 @@ class ServiceStatusLastExit(TypedDict):
     at: str
     exitCode: Optional[int]
     signal: Optional[str]
+
+
+class Session(TypedDict):
+    id: str
+    sandboxId: str
+    name: Optional[str]
+    scopes: List[Literal["exec", "files", "files:read", "interpreter", "terminal", "http"]]
+    origins: List[str]
+    servers: bool
+    state: Literal["active", "expired", "revoked"]
+    createdBy: str
+    createdAt: str
+    expiresAt: str
+    revokedAt: Optional[str]
+    lastUsedAt: Optional[str]
+
+
+class SessionList(TypedDict):
+    data: List[Session]
 
 
 class _SetNetwork(TypedDict):

@@ -205,6 +205,14 @@ class CreateSchedule(_CreateSchedule, total=False):
     catch_up: bool
 
 
+class CreateSession(RequestOptions, total=False):
+    name: str
+    scopes: List[Literal["exec", "files", "files:read", "interpreter", "terminal", "http"]]
+    origins: List[str]
+    servers: bool
+    ttl_seconds: int
+
+
 class CreateSnapshot(RequestOptions, total=False):
     mode: Literal["memory", "disk"]
     name: str

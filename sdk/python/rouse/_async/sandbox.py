@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, AsyncGenerator, Callable, Dict, List, Literal, Mapping, Optional, Type, Union, cast
 from typing import Any, overload
 
-from ..errors import ConflictError, RouseError, unexpected_answer
+from ..credentials import parse_base_url
+from ..errors import ConflictError, RouseError, invalid_argument, unexpected_answer
 from ..inputs import CreateSnapshot, NamedSandbox, NewForks, NewSandbox, UpdateSandbox
 from ..named_url import DEFAULT_PORT, url_of_port
 from ..options import CallOptions, RequestOptions, Unpack
@@ -15,7 +16,7 @@ from ..results import Command, CommandEvent, ExecResult
 from ..answers import Attachment, DeletedSandbox, Diff, HistoryPoint, Resume, Snapshot, Why
 from ..answers import Sandbox as SandboxInfo
 from ..answers import SandboxVolumesItem
-from ..wire import Data, answer_of, arguments, list_of
+from ..wire import Data, addressable, answer_of, arguments, list_of
 from .checkpoints import AsyncCheckpoints
 from .commands import run_command, spawn_process, stream_command
 from .domains import AsyncDomains
@@ -39,6 +40,7 @@ from .remote import AsyncRemote, sandbox_remote
 from .schedules import AsyncSchedules
 from .secrets import AsyncSandboxSecrets
 from .services import AsyncServices
+from .sessions import AsyncSessions
 from .snapshots import capture
 from .sockets import AsyncSockets
 from .state import AsyncState
@@ -59,11 +61,16 @@ class AsyncSandbox:
     At the end of a ``with`` it is stopped; its disk is kept.
     """
 
-    def __init__(self, transport: AsyncTransport, info: SandboxInfo) -> None:
-        remote = sandbox_remote(transport, info["id"])
+    def __init__(
+        self, transport: AsyncTransport, info: Optional[SandboxInfo], id: str = "", url: Optional[str] = None
+    ) -> None:
+        self._id = id if info is None else info["id"]
+        remote = sandbox_remote(transport, self._id)
         self._transport = transport
         self._remote = remote
         self._info = info
+        #: The named URL of the default port, where it is known before the rest.
+        self._url = url
         #: Files of the sandbox.
         self.files = AsyncFiles(remote)
         #: Background processes.
@@ -76,6 +83,8 @@ class AsyncSandbox:
         self.previews = AsyncPreviews(remote)
         #: Share links, each revoked by itself.
         self.links = AsyncLinks(remote)
+        #: Session tokens, for web pages and other programs without a key.
+        self.sessions = AsyncSessions(remote)
         #: What happened to it.
         self.events = AsyncEvents(remote)
         #: Webhooks for a program in it, taken while it sleeps.
@@ -153,33 +162,62 @@ class AsyncSandbox:
             state=state, labels=labels, name=name, include_stopped=include_stopped, limit=limit, **request
         )
 
+    @classmethod
+    def from_session(
+        cls,
+        token: Union[str, Callable[[], str]],
+        sandbox_id: str,
+        *,
+        api_url: Optional[str] = None,
+        url: Optional[str] = None,
+    ) -> AsyncSandbox:
+        """The sandbox that a session token is for, in a program that has no key; see ``Sessions.create``.
+
+        Makes no call: ``info`` is there after a ``refresh``. ``token`` may be a function that gives tokens: it is called
+        before the first call, and again once the one that it gave is over. ``api_url``: as for ``Rouse`` unless given.
+        ``url``: the sandbox's named URL; read when it is needed unless given. What the token's scopes don't allow raises
+        PermissionDeniedError ``permission_denied``.
+
+            sandbox = Sandbox.from_session(session["token"], session["sandboxId"], api_url=session["apiUrl"])
+            print(sandbox.exec("date").stdout)
+        """
+        if api_url is not None:
+            parse_base_url(api_url)
+        transport = AsyncTransport(token, api_url, 300_000, 4, 120_000)
+        return cls(transport, None, addressable(sandbox_id), url)
+
     @property
     def id(self) -> str:
-        return self._info["id"]
+        return self._id
 
     @property
     def name(self) -> Optional[str]:
         """None for a sandbox without a name."""
-        return self._info["name"]
+        return self.info["name"]
 
     @property
     def info(self) -> SandboxInfo:
         """Everything the last answer said; see ``refresh``."""
+        if self._info is None:
+            raise invalid_argument("Nothing was read of this sandbox yet.", "Call refresh() on it first.")
         return self._info
 
     @property
     def state(self) -> SandboxState:
         """As of the last answer."""
-        return self._info["state"]
+        return self.info["state"]
 
     @property
     def volumes(self) -> List[SandboxVolumesItem]:
         """Its volumes, as of the last answer."""
-        return self._info.get("volumes") or []
+        return self.info.get("volumes") or []
+
+    def _known_url(self) -> Optional[str]:
+        return self._url if self._info is None else self._info["url"]
 
     def url(self, port: int = DEFAULT_PORT) -> str:
         """The named URL of a port. Opening it wakes the sandbox; it needs an API key or a preview's token."""
-        return url_of_port(self._info["url"], port)
+        return url_of_port(self._known_url() or self.info["url"], port)
 
     async def fetch(
         self,
@@ -199,9 +237,11 @@ class AsyncSandbox:
 
             answer = sandbox.fetch("/notes", method="POST", body="buy milk")
         """
+        if self._known_url() is None:
+            await self.refresh()
         return await named_fetch(
             self._transport,
-            self._info["url"],
+            self._known_url() or self.info["url"],
             path,
             method=method.upper(),
             headers=headers,
@@ -334,7 +374,7 @@ class AsyncSandbox:
         """
 
         async def read(query: Dict[str, Any]) -> Mapping[str, Any]:
-            return cast(Mapping[str, Any], self._take(await self._remote.get("", query=query))._info)
+            return cast(Mapping[str, Any], self._take(await self._remote.get("", query=query)).info)
 
         await until_state(state, timeout_seconds, read)
         return self
@@ -347,9 +387,9 @@ class AsyncSandbox:
         """
 
         async def read(limits: RequestOptions) -> Mapping[str, Any]:
-            return cast(Mapping[str, Any], (await self.refresh(**limits))._info)
+            return cast(Mapping[str, Any], (await self.refresh(**limits)).info)
 
-        await until_durable(timeout_ms, cast(Mapping[str, Any], self._info), read)
+        await until_durable(timeout_ms, cast(Mapping[str, Any], self.info), read)
         return self
 
     async def pause(self, *, wait: bool = True, **request: Unpack[RequestOptions]) -> AsyncSandbox:
@@ -393,10 +433,11 @@ class AsyncSandbox:
         """
         answer = await self._remote.delete("", query={"graceSeconds": grace_seconds}, **request)
         deleted = answer_of(DeletedSandbox, answer)
-        self._info = self._info.copy()
-        self._info["state"] = "deleted"
-        self._info["status"] = "deleted"
-        self._info["endedAt"] = deleted["endedAt"]
+        if self._info is not None:
+            self._info = self._info.copy()
+            self._info["state"] = "deleted"
+            self._info["status"] = "deleted"
+            self._info["endedAt"] = deleted["endedAt"]
         return deleted
 
     async def undelete(self, **request: Unpack[RequestOptions]) -> AsyncSandbox:
@@ -570,7 +611,7 @@ class AsyncSandbox:
     def _take(self, answer: object) -> AsyncSandbox:
         info = answer_of(SandboxInfo, answer)
         # Only the creation's answer says it, and it stays true of this handle.
-        if "reused" in self._info:
+        if self._info is not None and "reused" in self._info:
             info["reused"] = self._info["reused"]
         self._info = info
         return self

@@ -7,7 +7,7 @@ import re
 import threading
 import time
 import uuid
-from typing import Any, AsyncGenerator, AsyncIterator, Awaitable, Callable, Dict, Mapping, Optional, TypeVar, cast
+from typing import Any, AsyncGenerator, AsyncIterator, Awaitable, Callable, Dict, Mapping, Optional, TypeVar, Union, cast
 
 from ..credentials import Credentials, find_credentials
 from ..deadline import Deadline
@@ -58,7 +58,7 @@ class AsyncBody:
 class AsyncTransport:
     def __init__(
         self,
-        api_key: Optional[str],
+        api_key: Union[str, Callable[[], str], None],
         base_url: Optional[str],
         timeout_ms: float,
         max_retries: int,
@@ -77,8 +77,17 @@ class AsyncTransport:
         """Base URL and key, looked up until they are found: a key may arrive later, when ``npm start`` has run."""
         with self._finding:
             if self._credentials is None:
-                self._credentials = find_credentials(self._api_key, self._base_url)
+                key = self._api_key() if callable(self._api_key) else self._api_key
+                self._credentials = find_credentials(key, self._base_url)
             return self._credentials
+
+    def renew(self, over: Credentials) -> bool:
+        """Whether another token is to be had in the place of one that is over; the next call then gets it."""
+        with self._finding:
+            # Calls that run side by side find the same one over; the first of them has a new one given.
+            if callable(self._api_key) and self._credentials is over:
+                self._credentials = None
+            return callable(self._api_key)
 
     async def json(self, method: str, path: str, **call: Unpack[SendOptions]) -> object:
         """Send and answer the JSON of the response; None for an empty one."""
@@ -141,8 +150,8 @@ class AsyncTransport:
         """Begin a WebSocket. Raises what other calls raise, for one that is refused as for one that can't be had."""
         deadline = self._deadline({})
 
-        async def attempt() -> AsyncChannel:
-            return await self._begin(path, query, deadline)
+        async def attempt(found: Credentials) -> AsyncChannel:
+            return await self._begin(found, path, query, deadline)
 
         return await self._retried(attempt, deadline, {"max_retries": max_retries})
 
@@ -161,12 +170,14 @@ class AsyncTransport:
         key = None if method == "GET" else call.get("idempotency_key") or str(uuid.uuid4())
         body, headers = content_of(call)
 
-        async def attempt() -> T:
-            return await self._attempt(method, path, deadline, key, body, headers, read, call)
+        async def attempt(found: Credentials) -> T:
+            return await self._attempt(found, method, path, deadline, key, body, headers, read, call)
 
         return await self._retried(attempt, deadline, call)
 
-    async def _retried(self, attempt: Callable[[], Awaitable[T]], deadline: Deadline, call: SendOptions) -> T:
+    async def _retried(
+        self, attempt: Callable[[Credentials], Awaitable[T]], deadline: Deadline, call: SendOptions
+    ) -> T:
         max_retries = call.get("max_retries")
         policy = RetryPolicy(
             self._max_retries if max_retries is None else max_retries,
@@ -174,10 +185,15 @@ class AsyncTransport:
         )
         state = RetryState()
         began = time.monotonic()
+        renewed = False
         while True:
+            found = self.credentials()
             try:
-                return await attempt()
+                return await attempt(found)
             except RouseError as error:
+                if error.status == 401 and not renewed and self.renew(found):
+                    renewed = True
+                    continue
                 state.elapsed_ms = (time.monotonic() - began) * 1000
                 decision = None if deadline.is_over() else decide_retry(error, state, policy)
                 if decision is None:
@@ -193,6 +209,7 @@ class AsyncTransport:
 
     async def _attempt(
         self,
+        found: Credentials,
         method: str,
         path: str,
         deadline: Deadline,
@@ -202,7 +219,6 @@ class AsyncTransport:
         read: Callable[[AsyncResponse, Deadline], Awaitable[T]],
         call: SendOptions,
     ) -> T:
-        found = self.credentials()
         headers: Dict[str, str] = {
             "authorization": f"Bearer {found.api_key}",
             "accept": call.get("accept") or "application/json",
@@ -229,8 +245,9 @@ class AsyncTransport:
             raise connection_error(f"{found.base_url} answered with a redirect", key)
         raise error_of_answer(response.status, response.headers, text, key)
 
-    async def _begin(self, path: str, query: Mapping[str, Any], deadline: Deadline) -> AsyncChannel:
-        found = self.credentials()
+    async def _begin(
+        self, found: Credentials, path: str, query: Mapping[str, Any], deadline: Deadline
+    ) -> AsyncChannel:
         handshake = Handshake()
         headers = {"authorization": f"Bearer {found.api_key}", "x-rouse-client": CLIENT, **handshake.headers()}
         checked(headers)

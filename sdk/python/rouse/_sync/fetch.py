@@ -1,5 +1,5 @@
 # Made by test/support/print-python.ts from _async/fetch.py: change that file.
-"""Requests to the program in a sandbox, through its named URL in path form, with the API key."""
+"""Requests to the program in a sandbox, through its named URL in path form, with the API key or session token."""
 
 from __future__ import annotations
 
@@ -92,9 +92,7 @@ def named_fetch(
     is_inside = True
     redirects = 0
     while True:
-        # The caller's own authorization is for the program, but the edge must see the key to let the request in.
-        sent = {**given, "authorization": f"Bearer {found.api_key}"} if is_inside else given
-        answer = send(transport, url, method, sent, content, deadline)
+        answer = send(transport, url, method, given, is_inside, content, deadline)
         location = answer.headers.get("location")
         if redirect == "manual" or location is None or answer.status not in (301, 302, 303, 307, 308):
             return answer
@@ -123,34 +121,55 @@ def send(
     transport: Transport,
     url: str,
     method: str,
-    headers: Mapping[str, str],
+    given: Mapping[str, str],
+    is_inside: bool,
     body: Optional[bytes],
     deadline: Deadline,
 ) -> FetchResponse:
-    """Send, again while the edge says that the sandbox still wakes: then nothing has reached the program."""
+    """Send, again while the edge says that the sandbox still wakes, or that the session is over and there is another.
+
+    Then nothing has reached the program.
+    """
     began = time.monotonic()
-
-    def ask() -> Response:
-        return transport.pool.request(method, url, headers, body, deadline.left())
-
+    renewed = False
     while True:
+        found = transport.credentials()
+        # The caller's own authorization is for the program, but the edge must see the key to let the request in.
+        headers = {**given, **credential_of(found.api_key)} if is_inside else given
+
+        def ask(headers: Mapping[str, str] = headers) -> Response:
+            return transport.pool.request(method, url, headers, body, deadline.left())
+
         response = guarded(ask, deadline, "No whole answer from the sandbox")
-        is_ours = response.status == 503 and response.headers.get("content-type", "").startswith("application/json")
-        if not is_ours:
+        is_json = response.headers.get("content-type", "").startswith("application/json")
+        if response.status not in (401, 503) or not is_json:
             return FetchResponse(url, response, deadline, None)
         text = guarded(lambda: response.read(deadline), deadline, "The body was cut")
-        wait = waking_for(text)
+        refusal = refusal_of(text)
+        if is_inside and not renewed and refusal.get("code") == "unauthorized" and transport.renew(found):
+            renewed = True
+            continue
+        wait = waking_for(refusal)
         if wait is None or time.monotonic() - began > WAKING_SECONDS or not deadline.has(wait * 1000):
             return FetchResponse(url, response, deadline, text)
         sleep(wait)
 
 
-def waking_for(text: bytes) -> Optional[float]:
-    """Seconds until another try, where an answer says that the sandbox wakes."""
+def credential_of(key: str) -> Dict[str, str]:
+    """A session token has a header of its own, so that the caller's authorization reaches the program."""
+    return {"x-rouse-token": key} if key.startswith("rs_") else {"authorization": f"Bearer {key}"}
+
+
+def refusal_of(text: bytes) -> Dict[str, Any]:
+    """What the edge says in the program's place, or what looks like it."""
     try:
-        error = mapping(mapping(json.loads(text)).get("error"))
+        return mapping(mapping(json.loads(text)).get("error"))
     except ValueError:
-        return None
+        return {}
+
+
+def waking_for(error: Mapping[str, Any]) -> Optional[float]:
+    """Seconds until another try, where an answer says that the sandbox wakes."""
     if error.get("code") != "sandbox_waking":
         return None
     ms = error.get("retryAfterMs")

@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Callable, Dict, Generator, List, Literal, Mapping, Optional, TYPE_CHECKING, Type, Union, cast
 from typing import Any, overload
 
-from ..errors import ConflictError, RouseError, unexpected_answer
+from ..credentials import parse_base_url
+from ..errors import ConflictError, RouseError, invalid_argument, unexpected_answer
 from ..inputs import CreateSnapshot, NamedSandbox, NewForks, NewSandbox, UpdateSandbox
 from ..named_url import DEFAULT_PORT, url_of_port
 from ..options import CallOptions, RequestOptions, Unpack
@@ -16,7 +17,7 @@ from ..results import Command, CommandEvent, ExecResult
 from ..answers import Attachment, DeletedSandbox, Diff, HistoryPoint, Resume, Snapshot, Why
 from ..answers import Sandbox as SandboxInfo
 from ..answers import SandboxVolumesItem
-from ..wire import Data, answer_of, arguments, list_of
+from ..wire import Data, addressable, answer_of, arguments, list_of
 from .checkpoints import Checkpoints
 from .commands import run_command, spawn_process, stream_command
 from .domains import Domains
@@ -40,6 +41,7 @@ from .remote import Remote, sandbox_remote
 from .schedules import Schedules
 from .secrets import SandboxSecrets
 from .services import Services
+from .sessions import Sessions
 from .snapshots import capture
 from .sockets import Sockets
 from .state import State
@@ -60,11 +62,16 @@ class Sandbox:
     At the end of a ``with`` it is stopped; its disk is kept.
     """
 
-    def __init__(self, transport: Transport, info: SandboxInfo) -> None:
-        remote = sandbox_remote(transport, info["id"])
+    def __init__(
+        self, transport: Transport, info: Optional[SandboxInfo], id: str = "", url: Optional[str] = None
+    ) -> None:
+        self._id = id if info is None else info["id"]
+        remote = sandbox_remote(transport, self._id)
         self._transport = transport
         self._remote = remote
         self._info = info
+        #: The named URL of the default port, where it is known before the rest.
+        self._url = url
         #: Files of the sandbox.
         self.files = Files(remote)
         #: Background processes.
@@ -77,6 +84,8 @@ class Sandbox:
         self.previews = Previews(remote)
         #: Share links, each revoked by itself.
         self.links = Links(remote)
+        #: Session tokens, for web pages and other programs without a key.
+        self.sessions = Sessions(remote)
         #: What happened to it.
         self.events = Events(remote)
         #: Webhooks for a program in it, taken while it sleeps.
@@ -154,33 +163,62 @@ class Sandbox:
             state=state, labels=labels, name=name, include_stopped=include_stopped, limit=limit, **request
         )
 
+    @classmethod
+    def from_session(
+        cls,
+        token: Union[str, Callable[[], str]],
+        sandbox_id: str,
+        *,
+        api_url: Optional[str] = None,
+        url: Optional[str] = None,
+    ) -> Sandbox:
+        """The sandbox that a session token is for, in a program that has no key; see ``Sessions.create``.
+
+        Makes no call: ``info`` is there after a ``refresh``. ``token`` may be a function that gives tokens: it is called
+        before the first call, and again once the one that it gave is over. ``api_url``: as for ``Rouse`` unless given.
+        ``url``: the sandbox's named URL; read when it is needed unless given. What the token's scopes don't allow raises
+        PermissionDeniedError ``permission_denied``.
+
+            sandbox = Sandbox.from_session(session["token"], session["sandboxId"], api_url=session["apiUrl"])
+            print(sandbox.exec("date").stdout)
+        """
+        if api_url is not None:
+            parse_base_url(api_url)
+        transport = Transport(token, api_url, 300_000, 4, 120_000)
+        return cls(transport, None, addressable(sandbox_id), url)
+
     @property
     def id(self) -> str:
-        return self._info["id"]
+        return self._id
 
     @property
     def name(self) -> Optional[str]:
         """None for a sandbox without a name."""
-        return self._info["name"]
+        return self.info["name"]
 
     @property
     def info(self) -> SandboxInfo:
         """Everything the last answer said; see ``refresh``."""
+        if self._info is None:
+            raise invalid_argument("Nothing was read of this sandbox yet.", "Call refresh() on it first.")
         return self._info
 
     @property
     def state(self) -> SandboxState:
         """As of the last answer."""
-        return self._info["state"]
+        return self.info["state"]
 
     @property
     def volumes(self) -> List[SandboxVolumesItem]:
         """Its volumes, as of the last answer."""
-        return self._info.get("volumes") or []
+        return self.info.get("volumes") or []
+
+    def _known_url(self) -> Optional[str]:
+        return self._url if self._info is None else self._info["url"]
 
     def url(self, port: int = DEFAULT_PORT) -> str:
         """The named URL of a port. Opening it wakes the sandbox; it needs an API key or a preview's token."""
-        return url_of_port(self._info["url"], port)
+        return url_of_port(self._known_url() or self.info["url"], port)
 
     def fetch(
         self,
@@ -200,9 +238,11 @@ class Sandbox:
 
             answer = sandbox.fetch("/notes", method="POST", body="buy milk")
         """
+        if self._known_url() is None:
+            self.refresh()
         return named_fetch(
             self._transport,
-            self._info["url"],
+            self._known_url() or self.info["url"],
             path,
             method=method.upper(),
             headers=headers,
@@ -335,7 +375,7 @@ class Sandbox:
         """
 
         def read(query: Dict[str, Any]) -> Mapping[str, Any]:
-            return cast(Mapping[str, Any], self._take(self._remote.get("", query=query))._info)
+            return cast(Mapping[str, Any], self._take(self._remote.get("", query=query)).info)
 
         until_state(state, timeout_seconds, read)
         return self
@@ -348,9 +388,9 @@ class Sandbox:
         """
 
         def read(limits: RequestOptions) -> Mapping[str, Any]:
-            return cast(Mapping[str, Any], (self.refresh(**limits))._info)
+            return cast(Mapping[str, Any], (self.refresh(**limits)).info)
 
-        until_durable(timeout_ms, cast(Mapping[str, Any], self._info), read)
+        until_durable(timeout_ms, cast(Mapping[str, Any], self.info), read)
         return self
 
     def pause(self, *, wait: bool = True, **request: Unpack[RequestOptions]) -> Sandbox:
@@ -394,10 +434,11 @@ class Sandbox:
         """
         answer = self._remote.delete("", query={"graceSeconds": grace_seconds}, **request)
         deleted = answer_of(DeletedSandbox, answer)
-        self._info = self._info.copy()
-        self._info["state"] = "deleted"
-        self._info["status"] = "deleted"
-        self._info["endedAt"] = deleted["endedAt"]
+        if self._info is not None:
+            self._info = self._info.copy()
+            self._info["state"] = "deleted"
+            self._info["status"] = "deleted"
+            self._info["endedAt"] = deleted["endedAt"]
         return deleted
 
     def undelete(self, **request: Unpack[RequestOptions]) -> Sandbox:
@@ -571,7 +612,7 @@ class Sandbox:
     def _take(self, answer: object) -> Sandbox:
         info = answer_of(SandboxInfo, answer)
         # Only the creation's answer says it, and it stays true of this handle.
-        if "reused" in self._info:
+        if self._info is not None and "reused" in self._info:
             info["reused"] = self._info["reused"]
         self._info = info
         return self

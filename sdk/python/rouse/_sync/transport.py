@@ -8,7 +8,7 @@ import re
 import threading
 import time
 import uuid
-from typing import Any, Callable, Dict, Generator, Iterator, Mapping, Optional, TypeVar, cast
+from typing import Any, Callable, Dict, Generator, Iterator, Mapping, Optional, TypeVar, Union, cast
 
 from ..credentials import Credentials, find_credentials
 from ..deadline import Deadline
@@ -59,7 +59,7 @@ class Body:
 class Transport:
     def __init__(
         self,
-        api_key: Optional[str],
+        api_key: Union[str, Callable[[], str], None],
         base_url: Optional[str],
         timeout_ms: float,
         max_retries: int,
@@ -78,8 +78,17 @@ class Transport:
         """Base URL and key, looked up until they are found: a key may arrive later, when ``npm start`` has run."""
         with self._finding:
             if self._credentials is None:
-                self._credentials = find_credentials(self._api_key, self._base_url)
+                key = self._api_key() if callable(self._api_key) else self._api_key
+                self._credentials = find_credentials(key, self._base_url)
             return self._credentials
+
+    def renew(self, over: Credentials) -> bool:
+        """Whether another token is to be had in the place of one that is over; the next call then gets it."""
+        with self._finding:
+            # Calls that run side by side find the same one over; the first of them has a new one given.
+            if callable(self._api_key) and self._credentials is over:
+                self._credentials = None
+            return callable(self._api_key)
 
     def json(self, method: str, path: str, **call: Unpack[SendOptions]) -> object:
         """Send and answer the JSON of the response; None for an empty one."""
@@ -142,8 +151,8 @@ class Transport:
         """Begin a WebSocket. Raises what other calls raise, for one that is refused as for one that can't be had."""
         deadline = self._deadline({})
 
-        def attempt() -> Channel:
-            return self._begin(path, query, deadline)
+        def attempt(found: Credentials) -> Channel:
+            return self._begin(found, path, query, deadline)
 
         return self._retried(attempt, deadline, {"max_retries": max_retries})
 
@@ -162,12 +171,14 @@ class Transport:
         key = None if method == "GET" else call.get("idempotency_key") or str(uuid.uuid4())
         body, headers = content_of(call)
 
-        def attempt() -> T:
-            return self._attempt(method, path, deadline, key, body, headers, read, call)
+        def attempt(found: Credentials) -> T:
+            return self._attempt(found, method, path, deadline, key, body, headers, read, call)
 
         return self._retried(attempt, deadline, call)
 
-    def _retried(self, attempt: Callable[[], T], deadline: Deadline, call: SendOptions) -> T:
+    def _retried(
+        self, attempt: Callable[[Credentials], T], deadline: Deadline, call: SendOptions
+    ) -> T:
         max_retries = call.get("max_retries")
         policy = RetryPolicy(
             self._max_retries if max_retries is None else max_retries,
@@ -175,10 +186,15 @@ class Transport:
         )
         state = RetryState()
         began = time.monotonic()
+        renewed = False
         while True:
+            found = self.credentials()
             try:
-                return attempt()
+                return attempt(found)
             except RouseError as error:
+                if error.status == 401 and not renewed and self.renew(found):
+                    renewed = True
+                    continue
                 state.elapsed_ms = (time.monotonic() - began) * 1000
                 decision = None if deadline.is_over() else decide_retry(error, state, policy)
                 if decision is None:
@@ -194,6 +210,7 @@ class Transport:
 
     def _attempt(
         self,
+        found: Credentials,
         method: str,
         path: str,
         deadline: Deadline,
@@ -203,7 +220,6 @@ class Transport:
         read: Callable[[Response, Deadline], T],
         call: SendOptions,
     ) -> T:
-        found = self.credentials()
         headers: Dict[str, str] = {
             "authorization": f"Bearer {found.api_key}",
             "accept": call.get("accept") or "application/json",
@@ -230,8 +246,9 @@ class Transport:
             raise connection_error(f"{found.base_url} answered with a redirect", key)
         raise error_of_answer(response.status, response.headers, text, key)
 
-    def _begin(self, path: str, query: Mapping[str, Any], deadline: Deadline) -> Channel:
-        found = self.credentials()
+    def _begin(
+        self, found: Credentials, path: str, query: Mapping[str, Any], deadline: Deadline
+    ) -> Channel:
         handshake = Handshake()
         headers = {"authorization": f"Bearer {found.api_key}", "x-rouse-client": CLIENT, **handshake.headers()}
         checked(headers)
