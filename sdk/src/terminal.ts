@@ -16,8 +16,12 @@ import { connectionError } from "./transport.ts";
 import type { RequestOptions } from "./transport.ts";
 import { beginSocket, endOf } from "./web-socket.ts";
 
-/** Bytes of input in one message. */
+/**
+ * Bytes of input in one message, and those that may be on their way: what is said to have been read is not to wait behind
+ * more of them than that, as the program may wait for it.
+ */
 const MESSAGE_BYTES = 65_536;
+const WINDOW_BYTES = 65_536;
 /** Bytes of output after which the sandbox is told that they have arrived. */
 const ACK_BYTES = 65_536;
 /** First wait after a connection that does not come about, milliseconds. */
@@ -84,6 +88,8 @@ export class Terminal {
   #acknowledged = 0;
   #typed: Typed[] = [];
   #typedBytes = 0;
+  /** Those sent over this connection, or taken before it. */
+  #sentBytes = 0;
   #takenBytes = 0;
   /** Bytes that were taken before the sandbox began to count. */
   #uncounted = 0;
@@ -150,7 +156,7 @@ export class Terminal {
     const taken = new Promise<void>((resolve, reject) => {
       this.#typed.push({ data: bytes, end: this.#typedBytes, taken: resolve, failed: reject });
     });
-    if (this.#isReady) this.#send(bytes);
+    this.#sendTyped();
     this.#tell();
     await taken;
   }
@@ -240,11 +246,9 @@ export class Terminal {
         this.#acknowledged = cursor;
         this.#uncounted = Math.max(this.#uncounted, this.#takenBytes - input);
         this.#taken(input);
+        this.#sentBytes = this.#takenBytes;
         this.#isReady = true;
-        for (const { data, end } of this.#typed) {
-          // Of one that was taken in part, the rest.
-          this.#send(data.subarray(Math.max(0, data.length - (end - this.#takenBytes))));
-        }
+        this.#sendTyped();
         const { cols, rows } = this.#size;
         if (cols !== undefined) this.#socket?.send(JSON.stringify({ type: "resize", cols, rows }));
         onReady();
@@ -252,6 +256,7 @@ export class Terminal {
       }
       case "input":
         this.#taken(message.offset);
+        this.#sendTyped();
         break;
       case "truncated":
         this.#lost(message.droppedBytes, message.resumeAt);
@@ -297,8 +302,16 @@ export class Terminal {
     while (this.#typed[0] !== undefined && this.#typed[0].end <= this.#takenBytes) this.#typed.shift()?.taken();
   }
 
-  #send(bytes: Uint8Array<ArrayBuffer>): void {
-    for (let at = 0; at < bytes.length; at += MESSAGE_BYTES) this.#socket?.send(bytes.subarray(at, at + MESSAGE_BYTES));
+  /** What is typed and was not sent over this connection yet, as far as it may be on its way. */
+  #sendTyped(): void {
+    if (!this.#isReady) return;
+    for (const { data, end } of this.#typed)
+      while (this.#sentBytes < end && this.#sentBytes - this.#takenBytes < WINDOW_BYTES) {
+        const at = data.length - (end - this.#sentBytes);
+        const piece = data.subarray(at, at + MESSAGE_BYTES);
+        this.#socket?.send(piece);
+        this.#sentBytes += piece.length;
+      }
   }
 
   /** Whether the machine sleeps, or is about to. @throws NotFoundError when it is at its end, and the terminal with it */

@@ -83,6 +83,17 @@ describe("a terminal", () => {
     expect(echoed === data.toString()).toBe(true);
   }, 60_000);
 
+  test("a program that answers megabytes while megabytes are typed waits for nobody that waits for it", async () => {
+    const { terminal, reader } = await open("stty raw -echo; echo go; head -c 6000000 | cat");
+    await reader.until("go\n");
+    const data = Buffer.alloc(3_000_000, "0123456789abcdefghi");
+    await terminal.write(data);
+    await terminal.write(data);
+    expect(await terminal.wait()).toEqual({ exitCode: 0 });
+    await reader.done;
+    expect(reader.text === `go\n${data.toString().repeat(2)}`).toBe(true);
+  }, 60_000);
+
   test("lets the machine sleep: nothing wakes it but what is typed, and what was missed comes then", async () => {
     const { terminal, reader } = await open();
     await terminal.write("word=kept\r");
