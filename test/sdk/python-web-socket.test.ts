@@ -191,6 +191,27 @@ finally:
     expect(found).toEqual([null, 1006, null, 1006]);
   });
 
+  test("a server that asks without end and reads nothing is given up", async () => {
+    upgrade = (socket, req) => {
+      accept(socket, req);
+      socket.pause();
+      const pings = Buffer.concat(Array.from({ length: 500 }, () => serve(opcodes.ping, Buffer.alloc(125, "p"))));
+      const more = (): void => {
+        if (!socket.destroyed) socket.write(pings, () => setImmediate(more));
+      };
+      more();
+    };
+    const found = await run(`
+from rouse._async import channels
+channels.UNSENT_BYTES = 1_000_000
+try:
+    socket = await begin()
+    return [await socket.receive(), socket.code]
+finally:
+    channels.UNSENT_BYTES = 16_777_216`);
+    expect(found).toEqual([null, 1006]);
+  });
+
   test("one that is quiet is asked for a sign of life, and goes on by it", async () => {
     const echo = new WebSocketServer({ noServer: true });
     let pings = 0;

@@ -11,6 +11,8 @@ from typing import Any, Awaitable, Callable, Coroutine, Optional, Set, TypeVar
 T = TypeVar("T")
 #: No piece that is received is longer, bytes.
 PIECE_BYTES = 65_536
+#: What may wait for the other side to read it, bytes; one that is so far behind is given up.
+UNSENT_BYTES = 16 * 1_048_576
 
 
 class AsyncMonitor:
@@ -77,6 +79,8 @@ class AsyncChannel:
 
     def send(self, data: bytes) -> None:
         """Send when it is their turn; on a connection that has ended they are lost."""
+        if self._writer.transport.get_write_buffer_size() > UNSENT_BYTES:
+            self.reset()
         if not self._writer.is_closing():
             self._writer.write(data)
 

@@ -25,6 +25,9 @@ MESSAGE_BYTES = 65_536
 WINDOW_BYTES = 65_536
 #: Bytes of output after which the sandbox is told that they have been read.
 ACK_BYTES = 65_536
+#: What may wait to be read here, and what each event counts beside its bytes. A sandbox that keeps the rules stays far below.
+UNREAD_BYTES = 67_108_864
+EVENT_BYTES = 64
 #: First wait after what does not come about, seconds.
 RETRY_SECONDS = 0.1
 #: How often a sandbox that sleeps is looked at, seconds: at first, and later. Looking does not wake it.
@@ -80,6 +83,7 @@ class AsyncTerminal:
         self._exit: Optional[TerminalExit] = None
         self._failure: Optional[Exception] = None
         self._queue: Deque[TerminalEvent] = deque()
+        self._unread_bytes = 0
         #: Offset of the next byte of output: to arrive, None until that is known; to be read; and to be told of.
         self._arrived: Optional[int] = cursor
         self._read = cursor or 0
@@ -247,6 +251,9 @@ class AsyncTerminal:
                 socket.close()
         try:
             while True:
+                with self._news:
+                    while self._unread_bytes > UNREAD_BYTES and not self._is_detached:
+                        await self._news.wait()
                 message = await socket.receive()
                 if message is None:
                     return socket.code
@@ -293,7 +300,7 @@ class AsyncTerminal:
         elif kind == "exit":
             code = message.get("exitCode")
             exit_code = code if isinstance(code, int) else None
-            self._queue.append({"type": "exit", "exitCode": exit_code})
+            self._add({"type": "exit", "exitCode": exit_code})
             self._exit = TerminalExit(exit_code)
             self._drop(ended(self.id))
         elif kind == "error":
@@ -303,11 +310,15 @@ class AsyncTerminal:
     def _written(self, data: bytes) -> None:
         offset = self._arrived or 0
         self._arrived = offset + len(data)
-        self._queue.append({"type": "output", "data": data, "offset": offset})
+        self._add({"type": "output", "data": data, "offset": offset})
 
     def _lost(self, dropped_bytes: int, resume_at: int) -> None:
         self._arrived = resume_at
-        self._queue.append({"type": "truncated", "droppedBytes": dropped_bytes, "resumeAt": resume_at})
+        self._add({"type": "truncated", "droppedBytes": dropped_bytes, "resumeAt": resume_at})
+
+    def _add(self, event: TerminalEvent) -> None:
+        self._queue.append(event)
+        self._unread_bytes += cost_of(event)
 
     async def _next(self) -> Optional[TerminalEvent]:
         with self._news:
@@ -318,6 +329,8 @@ class AsyncTerminal:
                     return None
                 await self._news.wait()
             event = self._queue.popleft()
+            self._unread_bytes -= cost_of(event)
+            self._news.tell()
             if event["type"] == "output":
                 self._read = event["offset"] + len(event["data"])
             elif event["type"] == "truncated":
@@ -416,6 +429,10 @@ async def attach(
     """Look at a terminal that is there."""
     terminal = AsyncTerminal(remote, id, cols, rows, cursor)
     return await terminal._begin()  # pyright: ignore[reportPrivateUsage]
+
+
+def cost_of(event: TerminalEvent) -> int:
+    return EVENT_BYTES + (len(event["data"]) if event["type"] == "output" else 0)
 
 
 def ended(id: str) -> RouseError:

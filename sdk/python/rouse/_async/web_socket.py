@@ -46,6 +46,11 @@ class AsyncWebSocket:
         if self._closing_since is None:
             self._channel.send(frame(TEXT, data.encode()) if isinstance(data, str) else frame(BINARY, data))
 
+    async def write(self, data: bytes) -> None:
+        """Send a message, and wait while the other side is behind. Raises OSError for a cut. For one at a time."""
+        if self._closing_since is None:
+            await self._channel.write(frame(BINARY, data))
+
     def close(self, code: int = NORMAL) -> None:
         """Say that it is over. What was sent arrives, and ``receive`` comes to the end."""
         if self._closing_since is None:

@@ -114,6 +114,7 @@ class Link:
         #: What the program here is to read, none at its end, and how many bytes it has not taken yet.
         self._unread: Deque[bytes] = deque()
         self._unread_bytes = 0
+        self._is_open = False
         #: The program here is gone, or was made to be.
         self._is_cut = False
         self._is_over = False
@@ -147,11 +148,11 @@ class Link:
         try:
             while True:
                 self._until_read()
-                message = socket.receive()
-                if message is None:
+                said = socket.receive()
+                if said is None:
                     break
                 with self._news:
-                    is_done = self._told(socket, message)
+                    is_done = self._told(socket, said)
                     self._news.tell()
                 if is_done:
                     socket.finish()
@@ -164,18 +165,19 @@ class Link:
         if not self._is_cut:
             raise connection_error("The connection to the sandbox broke")
 
-    def _told(self, socket: WebSocket, message: Union[str, bytes]) -> bool:
+    def _told(self, socket: WebSocket, data: Union[str, bytes]) -> bool:
         """Whether it is over, and well. Raises RouseError when it is over otherwise."""
-        if isinstance(message, str):
-            said = told(message)
+        if isinstance(data, str):
+            said = told(data)
             if said.get("type") == "ready":
-                self._say(socket, b"o", f"tcp {self._port}".encode())
+                socket.send(message(b"o", f"tcp {self._port}".encode()))
             elif said.get("type") == "error":
                 raise error_told(said)
             return False
-        kind = message[:1]
-        payload = message[HEAD.size :]
-        if kind == b"o":
+        kind = data[:1]
+        payload = data[HEAD.size :]
+        if kind == b"o" and not self._is_open:
+            self._is_open = True
             in_background(lambda: self._send_on(socket))
             in_background(self._hand_on)
         elif kind == b"d" and payload:
@@ -184,7 +186,7 @@ class Link:
         elif kind == b"e":
             self._unread.append(b"")
         elif kind == b"a":
-            self._taken = int.from_bytes(payload[:8], "big")
+            self._taken = min(self._sent, int.from_bytes(payload[:8], "big"))
         elif kind == b"c":
             reason = payload.decode("utf-8", "replace")
             if reason != "done":
@@ -200,11 +202,12 @@ class Link:
                 with self._news:
                     if self._is_over:
                         return
-                    self._say(socket, b"d" if data else b"e", data)
-                    if not data:
-                        return
                     self._sent += len(data)
                     self._news.tell()
+                socket.write(message(b"d" if data else b"e", data))
+                if not data:
+                    return
+                with self._news:
                     while self._sent - self._taken > WINDOW_BYTES - 2 * PIECE_BYTES and not self._is_over:
                         self._news.wait()
         except OSError:
@@ -243,8 +246,9 @@ class Link:
             while (self._unread or self._unread_bytes > 0) and not self._is_cut:
                 self._news.wait()
 
-    def _say(self, socket: WebSocket, kind: bytes, payload: bytes) -> None:
-        socket.send(HEAD.pack(kind, STREAM) + payload)
+
+def message(kind: bytes, payload: bytes) -> bytes:
+    return HEAD.pack(kind, STREAM) + payload
 
 
 def refusal(port: int, reason: str) -> RouseError:
