@@ -43,4 +43,4 @@ it("docs/guides/a-pool-of-your-own.md does what it says", async () => {
   });
   expect(faults).toEqual([]);
   expect(compared).toBe(4);
-}, 900_000);
+}, 600_000);

@@ -9,8 +9,8 @@ import { secrets } from "./secrets.ts";
 /** One for all files; the tests in it take names of their own. */
 const disk = mkdtempSync(join(tmpdir(), "rouse-disk-"));
 
-/** They look at all that an edge has, such as every host: each has one of its own. */
-const apart = ["api", "differences", "hosts", "lifecycle"].map((name) => `test/edge/${name}.test.ts`);
+/** They look at all that an edge has, such as every host or sandbox: each has one of its own. */
+const apart = ["api", "differences", "hosts", "lifecycle", "rouse-mcp"].map((name) => `test/edge/${name}.test.ts`);
 
 const plugin = () =>
   cloudflareTest(({ inject }) => ({
