@@ -18,6 +18,8 @@ import { freshName } from "./fresh-name.ts";
 
 const WAKES = Number(process.env["ROUSE_LEAK_WAKES"] ?? 3);
 const FORKS = Number(process.env["ROUSE_LEAK_FORKS"] ?? 2);
+/** Forks that run together; the host agent begins anew with each lot. */
+const AT_ONCE = 4;
 const ALLOWED = "allowed.rouse-test.com";
 const DENIED = "denied.rouse-test.com";
 
@@ -133,15 +135,21 @@ describe("the way out of a machine", () => {
       await sandbox.wake();
       expect(await out(sandbox, `curl -sm 20 --retry 3 --retry-all-errors http://${ALLOWED}/`)).toBe("hello");
     }
-    const forks = FORKS === 0 ? [] : await sandbox.fork({ count: FORKS });
-    await own.host.kill();
-    await own.host.start();
-    for (const one of [sandbox, ...forks]) {
-      const before = Number(await out(one, "cat rounds"));
-      await expect.poll(async () => Number(await out(one, "cat rounds")), { timeout: 60_000 }).toBeGreaterThan(before);
-      const again = `curl -sm 20 --retry 8 --retry-all-errors http://${ALLOWED}/`;
-      expect(await out(one, again)).toBe("hello");
-      expect(await out(one, "cat leaks")).toMatch(/No such file/);
+    for (let made = 0; made < Math.max(FORKS, 1); made += AT_ONCE) {
+      const count = Math.min(AT_ONCE, FORKS - made);
+      const forks = count <= 0 ? [] : await sandbox.fork({ count });
+      await own.host.kill();
+      await own.host.start();
+      for (const one of [sandbox, ...forks]) {
+        const before = Number(await out(one, "cat rounds"));
+        await expect
+          .poll(async () => Number(await out(one, "cat rounds")), { timeout: 60_000 })
+          .toBeGreaterThan(before);
+        const again = `curl -sm 20 --retry 8 --retry-all-errors http://${ALLOWED}/`;
+        expect(await out(one, again)).toBe("hello");
+        expect(await out(one, "cat leaks")).toMatch(/No such file/);
+      }
+      await Promise.all(forks.map((one) => one.delete()));
     }
     expect(asked.filter((host) => host !== ALLOWED)).toEqual([]);
 
@@ -150,7 +158,7 @@ describe("the way out of a machine", () => {
     expect(refused).toMatch(/x-rouse-egress: not-allowed/i);
     await sandbox.network.set({ internet: false, allow: [ALLOWED, DENIED] });
     expect(await out(sandbox, `curl -sm 20 http://${DENIED}/`)).toBe("hello");
-    await Promise.all([sandbox, ...forks].map((one) => one.delete()));
+    await sandbox.delete();
   });
 
   it("leads to no address of its host or of a private network, by name, by address, or by DNS", async ({ expect }) => {
