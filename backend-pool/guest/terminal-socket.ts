@@ -126,7 +126,11 @@ async function attend(socket: WebSocket, process: GuestProcess, from: number, cl
       socket.close(closeCodes.policy);
     }
   });
-  socket.once("close", () => over.abort());
+  socket.once("close", (code: number) => {
+    // Who leaves on purpose is not waited for.
+    if (code === closeCodes.normal) process.unfollow(reader);
+    over.abort();
+  });
   process.follow(reader, cursor);
   try {
     say(socket, { type: "ready", processId: process.id, cursor, ...(client ? { input: client.taken } : {}) });

@@ -1,6 +1,7 @@
 """Gives a program a terminal. It is started with the terminal's other end, the master, as file 3.
 
 terminal.py open COLS ROWS PROGRAM ARGS...: becomes the program. It leads a session already, whose terminal this becomes.
+File 4 closes when it has.
 terminal.py resize COLS ROWS: sets the size of the window, of which the kernel tells the programs in it.
 """
 
@@ -12,6 +13,7 @@ import sys
 import termios
 
 MASTER = 3
+OPENED = 4
 # Linux numbers that the module has no names for in all versions.
 TIOCGPTN = 0x80045430
 TIOCSPTLCK = 0x40045431
@@ -34,6 +36,7 @@ def become(program):
     for stream in (0, 1, 2):
         os.dup2(slave, stream)
     os.close(MASTER)
+    os.set_inheritable(OPENED, False)
     # Python ignores them, and what it ignores its successor would, too.
     for name in ("SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)

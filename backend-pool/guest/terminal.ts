@@ -4,7 +4,7 @@
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { closeSync, constants, openSync, writeSync } from "node:fs";
-import { Writable } from "node:stream";
+import { Writable, type Readable } from "node:stream";
 import { ReadStream } from "node:tty";
 import type { TerminalSize } from "../../sdk/contract/guest-limits.ts";
 
@@ -27,6 +27,8 @@ export class Terminal {
   /** The master; closed with `output`. */
   readonly fd: number;
   readonly #tools: TerminalTools;
+  /** The program runs in it, with its first size: what sets another one before is undone. */
+  readonly #opened: Promise<void>;
   #size: TerminalSize;
   #resizing: Promise<void> | null = null;
   #isClosed = false;
@@ -47,7 +49,13 @@ export class Terminal {
         env: { TERM: "xterm-256color", ...options.env },
         // It leads a session, which is what may have a terminal.
         detached: true,
+        opened: "pipe",
       });
+      this.#opened = new Promise((resolve) => {
+        this.child.stdio[4]?.once("close", resolve);
+        this.child.once("error", () => resolve());
+      });
+      (this.child.stdio[4] as Readable | undefined)?.resume();
       this.output = new ReadStream(this.fd);
     } catch (fault) {
       closeSync(this.fd);
@@ -70,6 +78,7 @@ export class Terminal {
   }
 
   async #setSize(): Promise<void> {
+    await this.#opened;
     for (let set: TerminalSize | null = null; set !== this.#size && !this.#isClosed;) {
       set = this.#size;
       const child = this.#run(["resize", ...wordsOf(set)], {});
@@ -87,10 +96,13 @@ export class Terminal {
     this.output.destroy();
   }
 
-  #run(args: readonly string[], options: { cwd?: string; env?: Record<string, string>; detached?: boolean }) {
+  #run(
+    args: readonly string[],
+    { opened, ...options }: { cwd?: string; env?: Record<string, string>; detached?: boolean; opened?: "pipe" },
+  ): ChildProcess {
     return spawn(this.#tools.python, ["-I", "-S", this.#tools.script, ...args], {
       ...options,
-      stdio: ["ignore", "ignore", "ignore", this.fd],
+      stdio: ["ignore", "ignore", "ignore", this.fd, ...(opened ? [opened] : [])],
     });
   }
 }

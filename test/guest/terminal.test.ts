@@ -1,4 +1,9 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { Terminal } from "../../backend-pool/guest/terminal.ts";
 import { guestLimits } from "../../sdk/contract/guest-limits.ts";
 import { codeOf, isAlive, startAgent, type Agent } from "./agent.ts";
 import { look } from "./terminals.ts";
@@ -28,6 +33,38 @@ test("a shell has a terminal of its own, of the size that was asked for, and a n
   expect(await one.of("exit")).toEqual({ type: "exit", exitCode: 7, state: "exited" });
   expect(await one.closed).toBe(1000);
   expect(await agent.process(id)).toMatchObject({ state: "exited", exitCode: 7, stdinOpen: false });
+});
+
+test("a size that comes before the program has its terminal holds", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "rouse-terminal-"));
+  const python = join(folder, "python");
+  // What opens the terminal is late, as on a busy machine.
+  await writeFile(python, '#!/bin/sh\ncase "$*" in *" open "*) sleep 1;; esac\nexec python3 "$@"\n', { mode: 0o755 });
+  const script = fileURLToPath(new URL("../../backend-pool/guest/terminal.py", import.meta.url));
+  const program = ["sh", "-c", "read word; stty size"];
+  const env = { PATH: process.env["PATH"] ?? "" };
+  const terminal = new Terminal({ python, script }, program, { cols: 80, rows: 24 }, { cwd: "/", env });
+  let text = "";
+  terminal.output.on("error", () => undefined); // of a terminal without a program
+  terminal.output.on("data", (chunk: Buffer) => (text += chunk.toString()));
+  terminal.resize({ cols: 120, rows: 40 });
+  await terminal.resizing;
+  terminal.input.write("go\r");
+  await expect.poll(() => text, { timeout: 5000 }).toContain("40 120");
+  terminal.close();
+  await rm(folder, { recursive: true });
+});
+
+test("a program waits for a client that does not keep up, and not for one that left on purpose", async () => {
+  const one = look(agent, { command: "stty raw -echo; head -c 3000000 /dev/zero" });
+  const id = await idOf(one);
+  one.say({ type: "ack", cursor: 0 });
+  await expect.poll(() => one.output.length).toBeGreaterThan(600_000);
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  expect(await agent.process(id)).toMatchObject({ state: "running" });
+  one.socket.close(1000);
+  // One that broke off would be waited for longer than that.
+  await expect.poll(() => agent.process(id), { timeout: 5000 }).toMatchObject({ state: "exited", exitCode: 0 });
 });
 
 test("Ctrl-C reaches the program in front, and the shell stays", async () => {
