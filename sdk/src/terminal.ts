@@ -85,6 +85,8 @@ export class Terminal {
   #socket: WebSocket | null = null;
   /** Offset of the next byte of output; null until that is known. */
   #cursor: number | null;
+  /** Offset of what the reader of the events has not read yet. */
+  #read: number | null = null;
   #acknowledged = 0;
   #typed: Typed[] = [];
   #typedBytes = 0;
@@ -137,7 +139,7 @@ export class Terminal {
       }
       yield event;
       if (event.type === "exit") return;
-      if (event.type === "output") this.#acknowledge(event.offset + event.data.length);
+      this.#acknowledge(event.type === "output" ? event.offset + event.data.length : event.resumeAt);
     }
   }
 
@@ -243,11 +245,14 @@ export class Terminal {
         const { cursor, input = 0 } = message;
         if (this.#cursor !== null && cursor > this.#cursor) this.#lost(cursor - this.#cursor, cursor);
         this.#cursor ??= cursor;
-        this.#acknowledged = cursor;
+        this.#read ??= cursor;
         this.#uncounted = Math.max(this.#uncounted, this.#takenBytes - input);
         this.#taken(input);
         this.#sentBytes = this.#takenBytes;
         this.#isReady = true;
+        // From the first of these on it counts what was read of the events here, and no longer what it has sent.
+        this.#acknowledged = this.#read;
+        this.#socket?.send(JSON.stringify({ type: "ack", cursor: this.#read }));
         this.#sendTyped();
         const { cols, rows } = this.#size;
         if (cols !== undefined) this.#socket?.send(JSON.stringify({ type: "resize", cols, rows }));
@@ -291,6 +296,7 @@ export class Terminal {
   }
 
   #acknowledge(cursor: number): void {
+    this.#read = cursor;
     if (!this.#isReady || cursor - this.#acknowledged < ACK_BYTES) return;
     this.#acknowledged = cursor;
     this.#socket?.send(JSON.stringify({ type: "ack", cursor }));

@@ -145,6 +145,21 @@ describe("a terminal", () => {
     await rest.done;
   });
 
+  test("what is not read is not fetched: the program waits, over a cut as well, and nothing of it is lost", async () => {
+    const bytes = 4_000_000;
+    const { terminal: terminals } = await edge.sandbox;
+    const terminal = await terminals.open({ command: `stty raw -echo; head -c ${bytes} /dev/zero` });
+    await vi.waitUntil(() => terminal.cursor > 500_000, { timeout: 10_000 });
+    edge.cut();
+    await wait(1000);
+    expect(terminal.cursor).toBeLessThan(2_000_000);
+    expect((await terminals.get(terminal.id)).state).toBe("running");
+    const reader = new Reader(terminal);
+    await reader.done;
+    expect(reader.text).toHaveLength(bytes);
+    expect(reader.events.filter(({ type }) => type === "truncated")).toEqual([]);
+  });
+
   test("a new connection that is refused for a while is tried again", async () => {
     const { terminal, reader } = await open();
     edge.refusals = 3;
