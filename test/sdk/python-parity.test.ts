@@ -74,8 +74,6 @@ const differs: Readonly<Record<string, { python: string[] | "none"; why: string 
     ]),
   ),
 };
-/** What Python does not have yet: lists are read anew. */
-const later: ReadonlySet<string> = new Set(["Sandboxes.changes"]);
 /** What Python has beside. */
 const more: Readonly<Record<string, string[]>> = {
   Page: ["to_list"],
@@ -114,7 +112,7 @@ function compare(name: string, wanted: Members, found: Record<string, string[] |
   for (const [member, given] of Object.entries(wanted)) {
     if (member === "constructor") continue;
     const exception = differs[`${name}.${member}`];
-    if (exception?.python === "none" || later.has(`${name}.${member}`) || (member === "name" && isError)) continue;
+    if (exception?.python === "none" || (member === "name" && isError)) continue;
     const python = found[snakeCase(member)];
     if (python === undefined) faults.push(`${name}.${member} is missing`);
     else if (given !== null && python !== null) {
@@ -135,7 +133,7 @@ function compare(name: string, wanted: Members, found: Record<string, string[] |
 
 test.each(halves)("classes, methods and arguments are the same: %s", (half) => {
   const faults: string[] = [];
-  const classes = [...reachable(), "StateTransaction"].filter((name) => !later.has(name));
+  const classes = [...reachable(), "StateTransaction"];
   expect(classes.length).toBeGreaterThan(40);
   for (const name of classes) {
     const wanted = membersOf(name);
@@ -153,13 +151,12 @@ test("a client is made of the same, functions take the same, and no name is miss
   for (const name of ["deviceLogin", "verifyWebhook"])
     expect(surface.shared[snakeCase(name)]).toEqual(named(functionArguments(name) ?? []));
   const python = new Set([...Object.keys(surface.shared), ...Object.keys(surface.sync), ...surface.names]);
-  const has = (name: string) => python.has(name) || python.has(snakeCase(name)) || later.has(name);
+  const has = (name: string) => python.has(name) || python.has(snakeCase(name));
   const missing = exported().filter((name) => !has(name) && !(name in alone));
   expect(missing).toEqual([]);
 });
 
 test("each exception is one still", () => {
-  for (const half of halves) for (const name of later) expect(surface[half][name]).toBeUndefined();
   for (const key of Object.keys(differs)) {
     const [name = "", member = ""] = key.split(".");
     expect(Object.keys(membersOf(name) ?? {})).toContain(member);

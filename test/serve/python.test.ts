@@ -87,6 +87,29 @@ return {
     });
   });
 
+  test("changes: from where they are asked for, waited for, and a name that is gone", async () => {
+    const found = await run(`
+name = "${freshName()}"
+start = (await rouse.sandboxes.changes())["nextAfter"]
+sandbox = await rouse.sandboxes.create(name=name)
+async def next_of(after):
+    while True:
+        answer = await rouse.sandboxes.changes(after=after, wait_seconds=20)
+        mine = [one for one in answer["data"] if one["label"] == name]
+        if mine:
+            return mine[-1]["sandbox"], answer["nextAfter"]
+        after = answer["nextAfter"]
+made, after = await next_of(start)
+await sandbox.delete()
+while True:
+    gone, after = await next_of(after)
+    if gone is None or gone["state"] == "deleted":
+        break
+wrong = await failure(lambda: rouse.sandboxes.changes(after=-1))
+return {"same": made["id"] == sandbox.id, "grew": after > start, "wrong": wrong["code"]}`);
+    expect(found).toEqual({ same: true, grew: true, wrong: "invalid_request" });
+  });
+
   test("a terminal and a forwarded port, over a sleep and refusals", async () => {
     const name = freshName();
     const server = createServer({ allowHalfOpen: true }, (socket) => socket.on("error", () => undefined).pipe(socket));

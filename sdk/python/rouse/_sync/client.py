@@ -12,7 +12,7 @@ from ..errors import RouseError, invalid_argument
 from ..inputs import NamedSandbox, NewSandbox
 from ..options import RequestOptions, Unpack
 from ..results import StopAllResult, StopFailure
-from ..answers import Account, DeletedSandbox, Host, Me, NewHost, Notice, Usage
+from ..answers import Account, DeletedSandbox, Host, Me, NewHost, Notice, SandboxChanges, Usage
 from ..answers import Sandbox as SandboxInfo
 from ..wire import addressable, answer_of, arguments, list_of, segment
 from .accounts import Accounts, Keys, Members
@@ -212,6 +212,18 @@ class Sandboxes:
             return Sandbox(self._transport, answer_of(SandboxInfo, one))
 
         return page_of(self._transport, "/v1/sandboxes", query, request, made)
+
+    def changes(
+        self, *, after: Optional[int] = None, wait_seconds: Optional[int] = None, **request: Unpack[RequestOptions]
+    ) -> SandboxChanges:
+        """Sandboxes that changed after a change, each as it is now; none of it wakes one.
+
+        Without ``after`` the answer says where to begin. Changes of use and of cost alone are none. ``wait_seconds``: how
+        long to wait for the next one where there is none yet, at most 60.
+        """
+        query = {"after": after, "waitSeconds": wait_seconds}
+        answer = self._transport.json("GET", "/v1/sandboxes:changes", query=query, **request)
+        return answer_of(SandboxChanges, answer)
 
     def delete(
         self, id_or_name: str, *, grace_seconds: Optional[int] = None, **request: Unpack[RequestOptions]
