@@ -11,10 +11,13 @@ import type { Driver } from "./machine/driver.ts";
 import { FakeDriver } from "./machine/fake/driver.ts";
 import { chooseAccelerator } from "./machine/qemu/accelerator.ts";
 import { QemuDriver, qemuVersion } from "./machine/qemu/driver.ts";
+import { noteUser, removeUnused } from "./machine/qemu/unused.ts";
 import { lineProgress } from "./progress.ts";
 import { shapeOf } from "./shape.ts";
 
 const log = (entry: object) => process.stderr.write(`${JSON.stringify({ at: new Date().toISOString(), ...entry })}\n`);
+
+const TIDY_MS = 24 * 3_600_000;
 
 /** Image, accelerator and golden state of the default shape: everything slow, before the host says it is there. */
 export async function makeDriver(config: Config): Promise<Driver> {
@@ -30,11 +33,13 @@ export async function makeDriver(config: Config): Promise<Driver> {
   log({ message: "accelerator", kind: accelerator.kind, reason: accelerator.reason });
   const runDir = join(config.stateDir, "run");
   await mkdir(runDir, { recursive: true, mode: 0o700 });
+  const machinesDir = join(config.stateDir, "machines");
+  await noteUser(config.imagesDir, machinesDir);
   // So that a new machine has nothing to do about it.
   const authority = await Authority.open(config.egress.authorityFile);
   const driver = new QemuDriver(image, accelerator, version, {
     imagesDir: config.imagesDir,
-    machinesDir: join(config.stateDir, "machines"),
+    machinesDir,
     runDir,
     spares: config.spares,
     progress: lineProgress,
@@ -42,7 +47,21 @@ export async function makeDriver(config: Config): Promise<Driver> {
   });
   await driver.prepare(shapeOf({}));
   await offerAgents(driver, image, config, log);
+  const tidy = () => tidyImages(driver, config.imagesDir);
+  setInterval(tidy, TIDY_MS).unref();
+  tidy();
   return driver;
+}
+
+/** Remove what updates left behind. */
+function tidyImages(driver: QemuDriver, imagesDir: string): void {
+  driver.sleepers.golden
+    .noteUsed()
+    .then(() => removeUnused(imagesDir, Date.now()))
+    .then(
+      ({ folders, bytes }) => folders.length > 0 && log({ message: "unused images are removed", folders, bytes }),
+      (fault: unknown) => log({ level: "warning", message: "unused images are kept", fault: String(fault) }),
+    );
 }
 
 const config = loadConfig();

@@ -52,3 +52,8 @@ export function run(program: string, args: readonly string[], options: RunOption
     child.stdin.end(options.input);
   });
 }
+
+/** The command, as one whose process gets that signal when the process that starts it ends, however it does. */
+export function boundToParent(signal: "TERM" | "KILL", command: readonly string[]): [string, ...string[]] {
+  return ["setpriv", "--pdeathsig", signal, "--", ...command];
+}

@@ -9,6 +9,7 @@ import { run } from "../process.ts";
 import { contentKey, type Recipe } from "./recipe.ts";
 import type { Progress } from "../progress.ts";
 import { removeLeftovers, removeTree } from "./leftovers.ts";
+import { inTurn } from "./turn.ts";
 
 /** Kernel modules the root disk, the network and the wire need, in loading order. */
 const MODULES = ["virtio_blk", "failover", "net_failover", "virtio_net"];
@@ -49,7 +50,7 @@ export async function buildImage(recipe: Recipe, cacheDir: string, progress: Pro
   await Promise.all(["", "base", "golden"].map((folder) => removeLeftovers(join(cacheDir, folder))));
   if (!(await exists(join(dir, "disk.ext4")))) {
     await progress.step(`building the image "${recipe.name}" (Debian ${recipe.suite}, once, 3 to 6 minutes)`, (part) =>
-      buildDisk(recipe, dir, node, part),
+      inTurn(dir, part, () => buildDisk(recipe, dir, node, part)),
     );
   }
   const boot = await buildInitrd(dir, cacheDir);
@@ -72,6 +73,7 @@ async function imageDir(recipe: Recipe, cacheDir: string): Promise<{ key: string
 }
 
 async function buildDisk(recipe: Recipe, dir: string, node: string, under: (part: string) => void): Promise<void> {
+  if (await exists(join(dir, "disk.ext4"))) return;
   const part = `${dir}.part-${process.pid}`;
   const root = join(part, "root");
   await removeTree(part);
@@ -117,8 +119,7 @@ async function buildDisk(recipe: Recipe, dir: string, node: string, under: (part
     const eager = ["-E", "lazy_itable_init=0,lazy_journal_init=0"];
     await run("mkfs.ext4", ["-q", "-F", "-L", "rouse", ...eager, "-d", root, disk]);
     await removeTree(root);
-    // Another process may have made the same one meanwhile, and machines use it.
-    if (!(await exists(join(dir, "disk.ext4")))) await rename(part, dir);
+    await rename(part, dir);
   } finally {
     await removeTree(part);
   }
@@ -137,6 +138,7 @@ async function installNpm(root: string): Promise<void> {
 async function buildInitrd(imageDir: string, cacheDir: string): Promise<{ key: string; initrd: string }> {
   const work = join(cacheDir, `initrd.part-${process.pid}`);
   await rm(work, { recursive: true, force: true });
+  await removeLeftovers(imageDir);
   await mkdir(join(work, "rouse"), { recursive: true });
   try {
     const agent = await buildGuestAgent(join(work, "rouse"));
@@ -167,8 +169,9 @@ async function buildInitrd(imageDir: string, cacheDir: string): Promise<{ key: s
       input: list,
       encoding: "buffer",
     });
-    await writeFile(`${initrd}.part`, archive.raw);
-    await rename(`${initrd}.part`, initrd);
+    // Others may do the same meanwhile, with the same bytes.
+    await writeFile(`${initrd}.part-${process.pid}`, archive.raw);
+    await rename(`${initrd}.part-${process.pid}`, initrd);
     return { key, initrd };
   } finally {
     await rm(work, { recursive: true, force: true });

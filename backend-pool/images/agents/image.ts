@@ -20,6 +20,7 @@ import { run } from "../../process.ts";
 import type { Progress } from "../../progress.ts";
 import type { Image } from "../build.ts";
 import { removeTree } from "../leftovers.ts";
+import { inTurn } from "../turn.ts";
 import { contentKey } from "../recipe.ts";
 
 /** What is done in a machine before its state becomes the one that new machines begin with. */
@@ -69,7 +70,7 @@ export async function buildAgentImage(
   if (!(await exists(disk))) {
     await progress.step(
       `building the image "${name}" (${preset.title} ${preset.version}, once, 1 to 4 minutes)`,
-      (part) => buildDisk(preset, base, dir, part),
+      (part) => inTurn(dir, part, () => buildDisk(preset, base, dir, part)),
     );
   }
   const services = servicesOf(preset);
@@ -88,6 +89,7 @@ async function buildDisk(
   dir: string,
   under: (part: string) => void,
 ): Promise<void> {
+  if (await exists(join(dir, "disk.ext4"))) return;
   const part = `${dir}.part-${process.pid}`;
   const root = join(part, "root");
   await removeTree(part);
@@ -137,8 +139,7 @@ async function buildDisk(
     const eager = ["-E", "lazy_itable_init=0,lazy_journal_init=0"];
     await run("mkfs.ext4", ["-q", "-F", "-L", "rouse", ...eager, "-d", root, made]);
     await removeTree(root);
-    // Another process may have made the same one meanwhile, and machines use it.
-    if (!(await exists(join(dir, "disk.ext4")))) await rename(part, dir);
+    await rename(part, dir);
   } finally {
     await removeTree(part);
   }

@@ -4,12 +4,13 @@
  * one is a rename.
  */
 import { randomBytes } from "node:crypto";
-import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { copyFile, mkdir, readdir, readFile, rename, rm, utimes, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { AGENT_PORT } from "../../../sdk/contract/guest-limits.ts";
 import { RouseFailure } from "../../../sdk/contract/errors.ts";
 import type { Shape } from "../../../sdk/contract/host.ts";
 import { removeLeftovers } from "../../images/leftovers.ts";
+import { inTurn } from "../../images/turn.ts";
 import { contentKey } from "../../images/recipe.ts";
 import type { Readying } from "../../images/agents/image.ts";
 import type { Image } from "../../images/build.ts";
@@ -74,6 +75,8 @@ export class Golden {
   readonly #making = new Map<string, Promise<string>>();
   readonly #refilling = new Map<string, Promise<void>>();
   readonly #states = new Map<string, GoldenState>();
+  /** Folders of states that machines are made of, and of their images. */
+  readonly #used = new Set<string>();
   #closed = false;
 
   /** @param compatibility only processes that say the same load what is made here */
@@ -113,14 +116,17 @@ export class Golden {
   async of(shape: Shape): Promise<string> {
     const name = `${shape.vcpu}x${shape.memoryMiB}x${shape.diskMiB}-${this.#key(shape)}`;
     const dir = join(this.#options.imagesDir, "golden", name);
-    if (await exists(join(dir, DEVICE_STATE))) return dir;
+    if (await exists(join(dir, DEVICE_STATE))) {
+      await this.#use(dir, shape);
+      return dir;
+    }
     const running = this.#making.get(dir);
     if (running) return running;
     const { readying } = this.#offerOf(shape);
     const time = readying ? "and its services; minutes in emulation" : "about a minute in emulation";
     const what = `booting the shape ${shape.vcpu} vCPU, ${shape.memoryMiB} MiB of "${shape.image}" once (${this.#accelerator.kind}, ${time})`;
     const making = this.#options.progress
-      .step(what, () => this.#make(dir, shape))
+      .step(what, (part) => this.#makeInTurn(dir, shape, part))
       .finally(() => this.#making.delete(dir));
     this.#making.set(dir, making);
     return making;
@@ -139,7 +145,7 @@ export class Golden {
 
   /** The golden state of that id; null when this host does not have it. */
   async find(id: string): Promise<GoldenState | null> {
-    for (const state of this.#states.values()) if (state.id === id) return state;
+    for (const state of this.#states.values()) if (state.id === id && (await exists(state.dir))) return state;
     const folder = join(this.#options.imagesDir, "golden");
     for (const name of await readdir(folder).catch(() => [])) {
       const state = await this.state(join(folder, name)).catch(() => null);
@@ -178,6 +184,18 @@ export class Golden {
       .catch(() => undefined) // the disk may be full; creating then clones by itself and says so
       .finally(() => this.#refilling.delete(golden));
     this.#refilling.set(golden, work);
+  }
+
+  /** Say of what machines are made of here that it is in use (`unused.ts`). */
+  async noteUsed(at = new Date()): Promise<void> {
+    for (const folder of this.#used) await utimes(folder, at, at).catch(() => this.#used.delete(folder));
+  }
+
+  async #use(dir: string, shape: Shape): Promise<void> {
+    if (this.#used.has(dir)) return;
+    const { disk, kernel } = this.imageOf(shape);
+    for (const folder of [dir, dirname(disk), dirname(kernel)]) this.#used.add(folder);
+    await this.noteUsed();
   }
 
   /** Resolves when nothing is being prepared any more. */
@@ -247,7 +265,15 @@ export class Golden {
     });
   }
 
-  async #make(dir: string, shape: Shape): Promise<string> {
+  /** Other host agents of this machine want the same one. */
+  async #makeInTurn(dir: string, shape: Shape, under: (part: string) => void): Promise<string> {
+    await inTurn(dir, under, async () => {
+      if (!(await exists(join(dir, DEVICE_STATE)))) await this.#make(dir, shape);
+    });
+    return dir;
+  }
+
+  async #make(dir: string, shape: Shape): Promise<void> {
     const part = `${dir}.part-${process.pid}`;
     await rm(part, { recursive: true, force: true });
     await mkdir(part, { recursive: true, mode: 0o700 });
@@ -265,7 +291,7 @@ export class Golden {
       kernel: image.kernel,
       initrd: image.initrd,
     };
-    const vm = await Vm.start(qemuArguments(shape, this.#accelerator, files, false), paths);
+    const vm = await Vm.start(qemuArguments(shape, this.#accelerator, files, false), paths, { bound: true });
     let tunnel: Tunnel | undefined;
     try {
       await vm.wire.up(BOOT_LIMIT_MS);
@@ -296,12 +322,7 @@ export class Golden {
         { cause: fault },
       );
     }
-    await rename(part, dir).catch(async (fault: unknown) => {
-      // Another process made the same one meanwhile, and machines may use it already.
-      if (!(await exists(join(dir, DEVICE_STATE)))) throw fault;
-      await rm(part, { recursive: true, force: true });
-    });
-    return dir;
+    await rename(part, dir);
   }
 }
 

@@ -5,6 +5,7 @@ import { closeSync, constants, openSync, readFileSync } from "node:fs";
 import { open, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { z } from "zod";
+import { boundToParent } from "../../process.ts";
 import { endLeftMirrors } from "./mirrors.ts";
 import { connectUnix, Qmp, QmpError } from "./qmp.ts";
 import { Wire } from "./wire.ts";
@@ -50,13 +51,18 @@ export class Vm {
     qmp.on("close", () => wire.close());
   }
 
-  /** Start a process; it outlives this one. With `-incoming` in the arguments it waits for a state. */
-  static async start(args: readonly string[], paths: VmPaths): Promise<Vm> {
+  /**
+   * Start a process. With `-incoming` in the arguments it waits for a state.
+   * @param bound it ends when this process does; without, it outlives it
+   */
+  static async start(args: readonly string[], paths: VmPaths, { bound = false } = {}): Promise<Vm> {
     // Whoever finds this mark looks for the process itself: its number may never have been written.
     const marked = writeFile(paths.pid, STARTING, { mode: 0o600 });
     await Promise.all([marked, rm(paths.qmp, { force: true }), rm(paths.wire, { force: true })]);
     const log = openSync(paths.log, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC, 0o600);
-    const child = spawn("qemu-system-x86_64", args, { detached: true, stdio: ["ignore", log, log] });
+    const command = ["qemu-system-x86_64", ...args];
+    const [program, ...rest] = bound ? boundToParent("KILL", command) : command;
+    const child = spawn(program ?? "", rest, { detached: true, stdio: ["ignore", log, log] });
     closeSync(log);
     child.unref();
     const failed = new Promise<never>((_, reject) => {
