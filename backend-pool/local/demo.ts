@@ -7,7 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defaultHome } from "../config.ts";
 import { prepareAgent } from "./story/agent-runtime.ts";
-import { launch } from "./launcher.ts";
+import { untilEnded } from "./ending.ts";
+import { launch, type System } from "./launcher.ts";
 import { tellFork } from "./story/fork.ts";
 import { tellHostLoss } from "./story/host-loss.ts";
 import type { Demo, Prepared } from "./story/prepared.ts";
@@ -36,20 +37,31 @@ if (!chosen) {
   process.exit(2);
 }
 
+const ended = untilEnded();
 const stateDir = await mkdtemp(join(tmpdir(), "rouse-demo-"));
 const prepared = typeof chosen === "function" ? await chosen(stateDir) : null;
 const demo = prepared ?? (chosen as Demo);
-const system = await launch({ homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, ...demo.options });
 let code = 0;
+let system: System | undefined;
 try {
-  const result = await demo.tell({ ...system, stateDir, say: (line) => console.log(line) });
+  const options = { homeDir: defaultHome(), stateDir, edgePort: 0, hostPort: 0, signal: ended, ...demo.options };
+  system = await launch(options);
+  const result = await Promise.race([
+    demo.tell({ ...system, stateDir, say: (line) => console.log(line) }),
+    aborted(ended),
+  ]);
   console.log(JSON.stringify(result));
 } catch (fault) {
-  console.error(fault);
-  code = 1;
+  if (ended.aborted) console.log("\nEnding: its machines are put away.");
+  else console.error(fault);
+  code = ended.aborted ? 130 : 1;
 } finally {
-  await system.stop();
+  await system?.stop();
   await prepared?.close();
   await rm(stateDir, { recursive: true, force: true });
 }
 process.exit(code);
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
+}

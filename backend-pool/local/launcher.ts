@@ -7,6 +7,7 @@ import { createServer, type AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { boundToParent } from "../process.ts";
 import { markOf } from "../process-mark.ts";
 import { openHome, writeHostSecrets, type Home } from "./home.ts";
 
@@ -31,6 +32,8 @@ export interface LaunchOptions {
   readonly supervise?: boolean;
   /** What runs the edge; `ROUSE_EDGE`, or else `miniflare`, unless said. */
   readonly edge?: EdgeKind;
+  /** Its abort ends all of it in order, half started as well. */
+  readonly signal?: AbortSignal;
 }
 
 export const edgeKinds = ["miniflare", "workerd"] as const;
@@ -105,7 +108,10 @@ export class Part {
   async start(): Promise<Record<string, string>> {
     this.#wanted = true;
     const log = createWriteStream(this.#logFile, { flags: "a", mode: 0o600 });
-    const child = spawn(process.execPath, ["--disable-warning=ExperimentalWarning", this.#file], {
+    const node = [process.execPath, "--disable-warning=ExperimentalWarning", this.#file];
+    // However this process ends, what it started ends in order; under Ctrl-C or `kill -9` alike.
+    const [program, ...args] = boundToParent("TERM", node);
+    const child = spawn(program, args, {
       env: { ...process.env, ...this.#env },
       stdio: ["ignore", "pipe", "pipe"],
       // A Ctrl-C in the terminal is the launcher's to handle, in order.
@@ -207,12 +213,20 @@ export async function launch(options: LaunchOptions): Promise<System> {
   const host = await hostPart(1);
   const others = await Promise.all(Array.from({ length: (options.hosts ?? 1) - 1 }, (_, i) => hostPart(i + 2)));
   const hosts = [host, ...others];
+  const stop = async () => {
+    await Promise.all(hosts.map((part) => part.stop()));
+    await edge.stop(EDGE_STOP_MS);
+  };
+  const { signal } = options;
+  signal?.addEventListener("abort", () => void stop());
   try {
+    signal?.throwIfAborted();
     // The host's first set-up takes minutes, the edge's start a second: side by side, and the host says when it is up.
     const [, about] = await Promise.all([edge.start(), host.start()]);
     // They find the image that the first one made.
     await Promise.all(others.map((other) => other.start()));
-    await registered(`http://127.0.0.1:${edgePort}`, home.secrets.apiKey, hosts.length);
+    await registered(`http://127.0.0.1:${edgePort}`, home.secrets.apiKey, hosts.length, signal);
+    signal?.throwIfAborted();
     return {
       home,
       url: `http://localhost:${edgePort}`,
@@ -222,21 +236,19 @@ export async function launch(options: LaunchOptions): Promise<System> {
       edge,
       host,
       hosts,
-      stop: async () => {
-        await Promise.all(hosts.map((part) => part.stop()));
-        await edge.stop(EDGE_STOP_MS);
-      },
+      stop,
     };
   } catch (fault) {
-    await Promise.all([...hosts, edge].map((part) => part.stop()));
+    await stop();
+    signal?.throwIfAborted();
     throw fault;
   }
 }
 
 /** Wait until the edge has heard of all hosts: before, it has nowhere to put a machine. */
-async function registered(edgeUrl: string, apiKey: string, count: number): Promise<void> {
+async function registered(edgeUrl: string, apiKey: string, count: number, signal?: AbortSignal): Promise<void> {
   const headers = { authorization: `Bearer ${apiKey}` };
-  for (let tries = 0; tries < 100; tries++) {
+  for (let tries = 0; tries < 100 && !signal?.aborted; tries++) {
     const answer = await fetch(`${edgeUrl}/v1/hosts`, { headers }).catch(() => null);
     const list = (answer?.ok ? await answer.json() : null) as { data: { live: boolean }[] } | null;
     if ((list?.data.filter(({ live }) => live).length ?? 0) >= count) return;

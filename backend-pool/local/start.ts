@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { defaultHome } from "../config.ts";
+import { untilEnded } from "./ending.ts";
 import { publishKey } from "./home.ts";
 import { edgeKind, launch } from "./launcher.ts";
 import { tellStory } from "./story/tell.ts";
@@ -17,6 +18,7 @@ if (!Number.isInteger(hosts) || hosts < 1 || hosts > 16) {
 const homeDir = defaultHome();
 const edgePort = Number(process.env["ROUSE_PORT"] ?? 8787);
 console.log("Rouse: named machines for agents. Starting ...");
+const ended = untilEnded();
 const system = await launch({
   homeDir,
   stateDir: join(homeDir, "state"),
@@ -24,19 +26,21 @@ const system = await launch({
   hostPort: edgePort + 1,
   hosts,
   supervise: true,
+  signal: ended,
   ...(flags.agents === undefined ? {} : { env: { ROUSE_AGENTS: flags.agents } }),
   edge: edgeKind(flags.edge ?? process.env["ROUSE_EDGE"]),
+}).catch((fault: unknown) => {
+  if (!ended.aborted) throw fault;
+  console.log("\nEnded before it was up; the next start goes on from what is made.");
+  process.exit(130);
 });
 
-let ending = false;
-for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  process.on(signal, () => {
-    if (ending) return;
-    ending = true;
-    console.log("\nEnding: what runs is put to sleep; it wakes at its next request after the next start.");
-    void system.stop().then(() => process.exit(0));
-  });
-}
+const end = async () => {
+  console.log("\nEnding: what runs is put to sleep; it wakes at its next request after the next start.");
+  await system.stop();
+  process.exit(0);
+};
+ended.addEventListener("abort", () => void end());
 
 const keyFile = await publishKey(system.home, system.url);
 console.log(
