@@ -21,6 +21,7 @@ describe.skipIf(noBrowser)("every view", () => {
     await sandbox.pause();
     await sandbox.wake();
     await sandbox.links.create({ name: "for Ada" });
+    await sandbox.sessions.create({ name: "shop", origins: ["https://shop.example", "http://localhost:3000"] });
     await sandbox.hooks.create({ name: "orders", provider: "none" });
     await sandbox.secrets.set("openai", { value: "sk-nothing-0123", hosts: ["api.example.com"] });
     await sandbox.schedules.create({ name: "nightly", cron: "@daily", action: { kind: "command", command: "true" } });

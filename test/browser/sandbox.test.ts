@@ -81,6 +81,24 @@ describe.skipIf(noBrowser)("one sandbox", () => {
     expect(complaints).toEqual([]);
   });
 
+  it("shows which pages have a token, and ends one at once", async () => {
+    const { token } = await sandbox.sessions.create({
+      name: "shop",
+      origins: ["https://shop.example"],
+      scopes: ["files:read"],
+    });
+    const { page, complaints } = await at("links");
+    const row = page.getByRole("row").filter({ hasText: "shop" });
+    await row.getByText("https://shop.example").waitFor();
+    expect(await row.innerText()).toMatch(/Active.*files:read/s);
+    expect(await page.content()).not.toContain(token);
+    await page.getByRole("button", { name: "Revoke shop" }).click();
+    await page.getByRole("alertdialog", { name: "Revoke shop?" }).getByRole("button", { name: "Revoke" }).click();
+    await row.getByText("Revoked").waitFor();
+    expect((await sandbox.sessions.list()).map(({ name, state }) => [name, state])).toEqual([["shop", "revoked"]]);
+    expect(complaints).toEqual([]);
+  });
+
   it("shows what came in by a webhook, and delivers it again", async () => {
     const program = `server-${name}.js`;
     await sandbox.files.write(

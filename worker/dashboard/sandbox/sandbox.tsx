@@ -19,6 +19,7 @@ import { Overview } from "./overview.tsx";
 import { Schedules } from "./schedules.tsx";
 import { SandboxSecrets } from "./secrets.tsx";
 import { Services } from "./services.tsx";
+import { Sessions } from "./sessions.tsx";
 import { Snapshots } from "./snapshots.tsx";
 import { TerminalView } from "./terminal.tsx";
 
@@ -34,7 +35,7 @@ const TABS: readonly Tab[] = [
   { path: "", title: "Overview", view: Overview },
   { path: "files", title: "Files", view: Files, inside: true },
   { path: "terminal", title: "Terminal", view: TerminalView, inside: true },
-  { path: "links", title: "Links", view: Links },
+  { path: "links", title: "Links", view: LinksAndTokens },
   { path: "inbox", title: "Inbox", view: Inbox },
   { path: "snapshots", title: "Snapshots", view: Snapshots },
   { path: "schedules", title: "Schedules", view: Schedules },
@@ -42,6 +43,16 @@ const TABS: readonly Tab[] = [
   { path: "network", title: "Network", view: NetworkRules },
   { path: "services", title: "Services", view: Services },
 ];
+
+/** What others were given of the sandbox. */
+function LinksAndTokens({ of }: { of: SandboxInfo }) {
+  return (
+    <>
+      <Links of={of} />
+      <Sessions of={of} />
+    </>
+  );
+}
 
 export function SandboxView({ idOrName, tab }: { idOrName: string; tab: string }) {
   const session = useSession();
