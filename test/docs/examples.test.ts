@@ -174,6 +174,14 @@ test("links lead to pages and headings that there are", () => {
   expect(said(links)).toEqual([]);
 });
 
+test("the index of the documentation has each page", () => {
+  const index = pages.find(({ path }) => path === "docs/README.md");
+  const listed = new Set(index?.links.map(({ text }) => join("docs", text.split("#")[0] ?? "")));
+  const own = pages.map(({ path }) => path).filter((path) => /^docs\/(guides\/)?[^/]+\.md$/.test(path));
+  expect(own.length).toBeGreaterThan(30);
+  expect(own.filter((path) => !listed.has(path) && path !== index?.path)).toEqual([]);
+});
+
 test("files of the project that are named are there", () => {
   const named = pages.flatMap((page) =>
     page.spans
