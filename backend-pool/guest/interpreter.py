@@ -1,10 +1,11 @@
 """One Jupyter kernel for the guest agent: JSON lines on stdin and stdout.
 
-Usage: interpreter.py FOLDER [--preload]; the folder is for the kernel's sockets.
+Usage: interpreter.py FOLDER [--preload] [--outlives]; the folder is for the kernel's sockets.
 
 In:  {"op": "run", "code": str}, {"op": "prepare", "set": {name: str}, "unset": [name], "reseed": bool},
-     {"op": "warm"}, {"op": "interrupt"}; the end of stdin ends the kernel.
-Out: {"k": "ready", "pid": int} once; for each run {"k": "start", "n": int}, "stdout", "stderr", "result", "error",
+     {"op": "warm"}, {"op": "interrupt"}; the end of stdin ends the kernel. With --outlives it does not: the next agent
+     connects to the socket "agent" in the folder, and goes on where the one before ended.
+Out: {"k": "ready", "pid": int, "busy": bool} first; for each run {"k": "start", "n": int}, "stdout", "stderr", "result", "error",
      then {"k": "done", "status": str, "n": int|null}; {"k": "prepared"} after warm, too; {"k": "dead"} when the kernel is gone.
 
 It speaks the kernel's protocol itself: loading the full client takes longer than all the rest, and here it would have
@@ -19,6 +20,7 @@ import os
 import re
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -43,9 +45,14 @@ ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 PR_SET_PDEATHSIG = 1
 
 out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+outlives = "--outlives" in sys.argv
+listener = socket.socket(socket.AF_UNIX)
 
 
 def say(**event):
+    global out
+    if out is None:
+        return
     try:
         line = json.dumps(event, allow_nan=False)
     except (TypeError, ValueError):
@@ -55,7 +62,10 @@ def say(**event):
         out.write(line + "\n")
         out.flush()
     except BrokenPipeError:
-        os._exit(0)
+        if not outlives:
+            os._exit(0)
+        # Nobody hears it. That the agent is gone is seen at stdin.
+        out = None
 
 
 def plain(value):
@@ -114,10 +124,10 @@ class Kernel:
     def sign(self, frames):
         return hmac.new(self.key, b"".join(frames), hashlib.sha256).hexdigest().encode()
 
-    def receive(self, socket):
+    def receive(self, source):
         """The next message as (type, id of its request, content), or None."""
         try:
-            frames = socket.recv_multipart(zmq.NOBLOCK)
+            frames = source.recv_multipart(zmq.NOBLOCK)
         except zmq.Again:
             return None
         at = frames.index(DELIMITER) + 2
@@ -136,9 +146,9 @@ class Kernel:
             ready = dict(self.poller.poll(500))
             if self.ended in ready:
                 return False
-            for socket in (self.shell, self.iopub):
-                while self.receive(socket):
-                    heard.add(socket)
+            for source in (self.shell, self.iopub):
+                while self.receive(source):
+                    heard.add(source)
         return True
 
     def wait_idle(self, message_id):
@@ -175,6 +185,7 @@ class Bridge:
         self.replied = False
         self.interrupted = False
         self.pending = b""
+        self.listener = None
 
     def serve(self):
         poller = self.kernel.poller
@@ -187,8 +198,32 @@ class Bridge:
             if self.kernel.ended in ready:
                 say(k="dead")
                 return
-            if 0 in ready and not self.asked():
+            if 0 in ready and not self.asked() and not self.left(poller):
                 return
+            if self.listener is not None and self.listener.fileno() in ready:
+                self.taken_up(poller)
+
+    def left(self, poller):
+        """The agent is gone: whether another one is waited for."""
+        global out
+        if not outlives:
+            return False
+        out, self.pending = None, b""
+        poller.unregister(0)
+        self.listener = listener
+        poller.register(listener.fileno(), zmq.POLLIN)
+        return True
+
+    def taken_up(self, poller):
+        global out
+        agent, _ = self.listener.accept()
+        os.dup2(agent.fileno(), 0)
+        out = os.fdopen(os.dup(agent.fileno()), "w", encoding="utf-8")
+        agent.close()
+        poller.unregister(self.listener.fileno())
+        self.listener = None
+        poller.register(0, zmq.POLLIN)
+        say(k="ready", pid=self.kernel.child.pid, busy=self.current is not None)
 
     def replies(self):
         while reply := self.kernel.receive(self.kernel.shell):
@@ -196,7 +231,10 @@ class Bridge:
                 self.replied = True
 
     def asked(self):
-        data = os.read(0, 1 << 20)
+        try:
+            data = os.read(0, 1 << 20)
+        except ConnectionResetError:
+            data = b""
         if not data:
             return False
         *lines, self.pending = (self.pending + data).split(b"\n")
@@ -256,13 +294,15 @@ def main():
     # What the kernel and its children print by themselves must not end up between the lines.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    listener.bind(os.path.join(sys.argv[1], "agent"))
+    listener.listen()
     kernel = Kernel(sys.argv[1])
     started = kernel.wait_started()
     if started and "--preload" in sys.argv:
         started = kernel.wait_idle(kernel.execute(PRELOAD, True))
     if not started:
         sys.exit(kernel.last_error())
-    say(k="ready", pid=kernel.child.pid)
+    say(k="ready", pid=kernel.child.pid, busy=False)
     Bridge(kernel).serve()
     try:
         os.killpg(kernel.child.pid, signal.SIGKILL)

@@ -1,11 +1,13 @@
 /** Routes of the code interpreter: contexts, each a real Jupyter kernel. */
 import { randomBytes } from "node:crypto";
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { RouseFailure, hintOf, statusOf } from "../../sdk/contract/error-codes.ts";
 import { guestLimits } from "../../sdk/contract/guest-limits.ts";
 import type { Execution } from "../../sdk/contract/guest.ts";
 import { Fields } from "./fields.ts";
 import { Lines, readJson, sendJson, toFailure, type Call } from "./http.ts";
-import { Kernel } from "./kernel.ts";
+import { Kernel, type KeptKernel } from "./kernel.ts";
 import type { Processes } from "./processes.ts";
 import { Replays } from "./replays.ts";
 
@@ -15,12 +17,23 @@ const KEYS_KEPT = 64;
 
 export interface InterpreterOptions {
   readonly processes: Processes;
-  /** A place of the agent's own, for sockets. */
+  /** A place for sockets. */
   readonly folder: string;
+  /** Whether that place and the kernels outlive the agent, for the next one to take them up (`takeUp`). */
+  readonly outlives: boolean;
   readonly python: string;
   /** Path of `interpreter.py`. */
   readonly bridge: string;
   readonly identity: () => string;
+}
+
+/** A context as an agent leaves it to the next one. */
+interface KeptContext {
+  readonly id: string;
+  readonly cwd: string;
+  readonly env: Record<string, string> | undefined;
+  readonly preloaded: boolean;
+  readonly kernel: KeptKernel;
 }
 
 export class Interpreter {
@@ -43,8 +56,21 @@ export class Interpreter {
   }
 
   async preload(): Promise<void> {
-    await this.#context(DEFAULT_CONTEXT).ensure(true);
+    const context = this.#context(DEFAULT_CONTEXT);
+    // One that an agent of before left may be gone by now.
+    await context.ensure(true).catch(() => context.ensure(true));
     this.#preloaded = true;
+    this.#keep();
+  }
+
+  /** Take up the contexts that an agent of before left, with all that they know. */
+  takeUp(): void {
+    const left = this.#left();
+    for (const { id, cwd, env, preloaded, kernel } of left) {
+      this.#add(id, cwd, env).adopt(kernel);
+      if (preloaded) this.#preloaded = true;
+    }
+    if (left.length > 0) this.#keep();
   }
 
   /** Warm the default context, where it was preloaded. */
@@ -134,6 +160,7 @@ export class Interpreter {
   remove(call: Call, id: string): void {
     this.#contexts.get(id)?.remove();
     sendJson(call, { deleted: this.#contexts.delete(id) });
+    this.#keep();
   }
 
   /**
@@ -148,10 +175,37 @@ export class Interpreter {
   }
 
   #add(id: string, cwd: string | undefined, env: Record<string, string> | undefined): Kernel {
-    const { processes, folder, python, bridge, identity } = this.#options;
+    const { processes, ...options } = this.#options;
     const environment = () => processes.environment(env);
-    const kernel = new Kernel(id, { cwd: processes.path(cwd), folder, python, bridge, identity, environment });
+    const changed = () => this.#keep();
+    const kernel = new Kernel(id, { ...options, cwd: processes.path(cwd), env, environment, changed });
     this.#contexts.set(id, kernel);
     return kernel;
+  }
+
+  get #file(): string {
+    return join(this.#options.folder, "contexts.json");
+  }
+
+  #left(): KeptContext[] {
+    try {
+      return this.#options.outlives ? (JSON.parse(readFileSync(this.#file, "utf8")) as KeptContext[]) : [];
+    } catch {
+      return [];
+    }
+  }
+
+  #keep(): void {
+    if (!this.#options.outlives) return;
+    const kept = [...this.#contexts.values()].flatMap(({ id, own, kept: kernel }): KeptContext[] =>
+      kernel ? [{ id, ...own, preloaded: this.#preloaded && id === DEFAULT_CONTEXT, kernel }] : [],
+    );
+    try {
+      mkdirSync(this.#options.folder, { recursive: true, mode: 0o700 });
+      writeFileSync(`${this.#file}.part`, JSON.stringify(kept), { mode: 0o600 });
+      renameSync(`${this.#file}.part`, this.#file);
+    } catch (fault) {
+      console.error(fault);
+    }
   }
 }

@@ -1,12 +1,15 @@
 /** One Jupyter kernel behind its bridge (`interpreter.py`), and the queue of runs in front of it. */
-import { spawn, type ChildProcessByStdio } from "node:child_process";
+import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { mkdirSync, rmSync } from "node:fs";
+import { connect } from "node:net";
 import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
 import type { Context as ContextInfo, Execution } from "../../sdk/contract/guest.ts";
 import { Kept } from "./kept.ts";
+import { idOf, lives, type ProcessId } from "./supervised.ts";
 
 /** After an interrupt that does not help, the kernel is ended, ms; until then it is interrupted again and again. */
 const INTERRUPT_GRACE_MS = 10_000;
@@ -15,7 +18,7 @@ const INTERRUPT_AGAIN_MS = 1000;
 const START_LIMIT_MS = 600_000;
 
 type BridgeEvent =
-  | { k: "ready"; pid: number }
+  | { k: "ready"; pid: number; busy: boolean }
   | { k: "dead" | "prepared" }
   | { k: "start"; n: number }
   | { k: "stdout" | "stderr"; text: string }
@@ -25,6 +28,8 @@ type BridgeEvent =
 
 export interface KernelOptions {
   readonly cwd: string;
+  /** Variables of its context alone. */
+  readonly env: Record<string, string> | undefined;
   readonly python: string;
   /** Path of `interpreter.py`. */
   readonly bridge: string;
@@ -34,6 +39,26 @@ export interface KernelOptions {
   readonly environment: () => Record<string, string>;
   /** A text that differs when this machine became another: then random numbers must not go on as in its origin. */
   readonly identity: () => string;
+  /** Whether it outlives the agent, for the next one to take it up. */
+  readonly outlives: boolean;
+  /** What the next agent is to know (`kept`) is another now. */
+  readonly changed: () => void;
+}
+
+/** A kernel as an agent leaves it to the next one. */
+export interface KeptKernel {
+  readonly bridge: ProcessId;
+  readonly folder: string;
+  readonly startedMs: number;
+  readonly env: Record<string, string>;
+  readonly identity: string;
+}
+
+/** The process between the agent and the kernel. */
+interface Bridge {
+  readonly id: ProcessId;
+  readonly folder: string;
+  readonly input: Writable;
 }
 
 export interface Run {
@@ -51,7 +76,7 @@ type Outcome = { status: Execution["status"]; n: number | null };
 export class Kernel {
   readonly id: string;
   readonly #options: KernelOptions;
-  #bridge: ChildProcessByStdio<Writable, Readable, Readable> | null = null;
+  #bridge: Bridge | null = null;
   #pid = 0;
   #started: Promise<void> | null = null;
   #listener: ((event: BridgeEvent) => Promise<void> | undefined) | null = null;
@@ -60,6 +85,8 @@ export class Kernel {
   #env: Record<string, string> = {};
   #identity = "";
   #removed = false;
+  /** A run of an agent of before that is under way; what comes of it nobody waits for but the next one. */
+  #left: PromiseWithResolvers<void> | null = null;
   /** Somebody asked to interrupt the run under way, perhaps before its code was sent. */
   #interrupted = false;
   #again: NodeJS.Timeout | undefined;
@@ -127,7 +154,7 @@ export class Kernel {
     this.#bridge = null;
     this.#started = null;
     this.state = "dead";
-    for (const pid of [this.#pid, bridge?.pid ?? 0]) {
+    for (const pid of [this.#pid, bridge?.id.pid ?? 0]) {
       try {
         if (pid > 0) process.kill(-pid, "SIGKILL");
       } catch {
@@ -135,13 +162,22 @@ export class Kernel {
       }
     }
     this.#pid = 0;
+    this.#leftEnds();
     void this.#listener?.({ k: "dead" });
+    this.#options.changed();
   }
 
   /** End it for good; runs that wait in the queue fail. */
   remove(): void {
     this.#removed = true;
     this.end();
+  }
+
+  #leftEnds(): void {
+    if (!this.#left) return;
+    this.#left.resolve();
+    this.#left = null;
+    if (this.state === "busy") this.state = "idle";
   }
 
   info(): ContextInfo {
@@ -156,14 +192,15 @@ export class Kernel {
   }
 
   async #start(preload: boolean): Promise<void> {
-    const { python, bridge: script, cwd, environment, identity } = this.#options;
+    const { python, bridge: script, cwd, environment, identity, outlives } = this.#options;
     this.state = "starting";
     this.#startedMs = Date.now();
     this.#env = environment();
     this.#identity = identity();
     const folder = join(this.#options.folder, `kernel-${randomBytes(4).toString("hex")}`);
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const bridge = spawn(python, ["-u", script, folder, ...(preload ? ["--preload"] : [])], {
+    const flags = [...(preload ? ["--preload"] : []), ...(outlives ? ["--outlives"] : [])];
+    const child = spawn(python, ["-u", script, folder, ...flags], {
       cwd,
       env: {
         PYDEVD_DISABLE_FILE_VALIDATION: "1",
@@ -173,30 +210,78 @@ export class Kernel {
       detached: true,
       stdio: ["pipe", "pipe", "pipe"],
     });
+    const bridge = { id: idOf(child.pid ?? 0), folder, input: child.stdin };
     this.#bridge = bridge;
-    bridge.stdin.on("error", () => undefined);
+    this.#options.changed();
     let errors = "";
-    bridge.stderr.on("data", (chunk: Buffer) => (errors = (errors + chunk.toString()).slice(-4000)));
+    child.stderr.on("data", (chunk: Buffer) => (errors = (errors + chunk.toString()).slice(-4000)));
+    const ended = new Promise<string>((resolve) => {
+      child.once("error", (fault) => resolve(fault.message));
+      child.once("close", () => resolve(errors.trim().split("\n").at(-1) || "it ended"));
+    });
+    await this.#attend(bridge, child.stdout, ended);
+  }
+
+  /** Resolves when the kernel behind a bridge is there, and follows both to their end. */
+  async #attend(bridge: Bridge, output: Readable, ended: Promise<string>): Promise<void> {
+    bridge.input.on("error", () => undefined);
     await new Promise<void>((resolve, reject) => {
       const fail = (why: string) => reject(new RouseFailure("interpreter_failed", `The kernel did not start: ${why}`));
       const limit = setTimeout(() => fail("it took too long"), START_LIMIT_MS);
-      bridge.once("error", (fault) => fail(fault.message));
-      bridge.once("close", () => {
+      void ended.then((why) => {
         clearTimeout(limit);
-        rmSync(folder, { recursive: true, force: true });
-        fail(errors.trim().split("\n").at(-1) || "it ended");
+        rmSync(bridge.folder, { recursive: true, force: true });
+        fail(why);
         if (this.#bridge === bridge) this.end();
       });
-      readLines(bridge.stdout, (event) => {
+      readLines(output, (event) => {
         if (this.#bridge !== bridge) return undefined;
         if (event.k === "dead") this.end();
+        if (event.k === "done") this.#leftEnds();
         if (event.k !== "ready") return this.#listener?.(event);
         clearTimeout(limit);
         this.#pid = event.pid;
-        this.state = "idle";
+        this.state = event.busy ? "busy" : "idle";
+        if (event.busy) this.#left = Promise.withResolvers<void>();
+        this.#options.changed();
         resolve();
         return undefined;
       });
+    });
+  }
+
+  /** What its context was made with. */
+  get own(): Pick<KernelOptions, "cwd" | "env"> {
+    const { cwd, env } = this.#options;
+    return { cwd, env };
+  }
+
+  /** What the next agent is to know; null while there is no kernel. */
+  get kept(): KeptKernel | null {
+    const bridge = this.#bridge;
+    if (!bridge) return null;
+    const { id, folder } = bridge;
+    return { bridge: id, folder, startedMs: this.#startedMs, env: this.#env, identity: this.#identity };
+  }
+
+  /** Take up the kernel that an agent of before left; where it is gone, the next run begins a new one. */
+  adopt({ bridge: id, folder, startedMs, env, identity }: KeptKernel): void {
+    if (!lives(id)) return rmSync(folder, { recursive: true, force: true });
+    const socket = connect(join(folder, "agent"));
+    const bridge = { id, folder, input: socket };
+    this.state = "starting";
+    this.#startedMs = startedMs;
+    this.#env = env;
+    this.#identity = identity;
+    this.#bridge = bridge;
+    const ended = once(socket, "close").then(
+      () => "it ended",
+      (fault: unknown) => String(fault),
+    );
+    const started = this.#attend(bridge, socket, ended);
+    this.#started = started;
+    started.catch(() => {
+      if (this.#started === started) this.end();
     });
   }
 
@@ -208,6 +293,7 @@ export class Kernel {
     let error: Execution["error"] = null;
     let contextStarted = false;
     if (!gone?.aborted && !limit.isOver) contextStarted = await Promise.race([this.ensure(), limit.over]);
+    if (this.#left) await Promise.race([this.#left.promise, limit.over]);
     if (limit.isOver) outcome = { status: "timeout", n: null };
     else if (!gone?.aborted) {
       this.state = "busy";
@@ -296,6 +382,7 @@ export class Kernel {
     if (prepared) {
       this.#env = env;
       this.#identity = identity;
+      this.#options.changed();
     }
     return prepared;
   }
@@ -316,7 +403,7 @@ export class Kernel {
   }
 
   #send(request: object): void {
-    this.#bridge?.stdin.write(`${JSON.stringify(request)}\n`);
+    this.#bridge?.input.write(`${JSON.stringify(request)}\n`);
   }
 }
 

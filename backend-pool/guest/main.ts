@@ -86,7 +86,8 @@ const beside = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 const processes = new Processes(flags.home, folder, { python: flags.python, script: beside("terminal.py") });
 const interpreter = new Interpreter({
   processes,
-  folder,
+  folder: flags.state === undefined ? folder : join(flags.state, "interpreter"),
+  outlives: flags.state !== undefined,
   python: flags.python,
   bridge: beside("interpreter.py"),
   identity: () => {
@@ -130,6 +131,7 @@ if (flags.proxy !== undefined) {
   }
 }
 services.takeUp();
+interpreter.takeUp();
 server.once("error", (fault) => {
   console.error(fault);
   process.exit(1);

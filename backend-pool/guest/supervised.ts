@@ -60,7 +60,7 @@ export class Supervised {
     }
     for (const end of ends) closeSync(end);
     const { pid } = child ?? {};
-    const started = new Supervised(pid === undefined ? null : { pid, startTime: startTimeOf(pid) ?? "" });
+    const started = new Supervised(pid === undefined ? null : idOf(pid));
     started.#readers.push(...readers);
     const notStarted = (why: unknown) => {
       log.append("stderr", Buffer.from(`${why instanceof Error ? why.message : String(why)}\n`));
@@ -131,6 +131,11 @@ export function signalGroup(pid: number, signal: string): void {
       () => undefined,
     );
   }
+}
+
+/** Of a process that runs now. */
+export function idOf(pid: number): ProcessId {
+  return { pid, startTime: startTimeOf(pid) ?? "" };
 }
 
 export function lives(id: ProcessId): boolean {

@@ -418,6 +418,8 @@ export const Execution = z
     durationMs: z.number(),
     contextStarted: z.boolean(),
     lostBytes: z.int(),
+    /** An Idempotency-Key was seen before. */
+    replayed: z.boolean().optional(),
   })
   .meta({ id: "Execution" });
 export type Execution = z.infer<typeof Execution>;
@@ -461,6 +463,8 @@ export const Context = z
     state: z.enum(["starting", "idle", "busy", "dead"]),
     /** Unix milliseconds. */
     startedAt: z.number(),
+    /** An Idempotency-Key was seen before. */
+    replayed: z.boolean().optional(),
   })
   .meta({ id: "Context" });
 export type Context = z.infer<typeof Context>;

@@ -48,6 +48,23 @@ describe("a killed", () => {
     return pids.filter((_, i) => alive[i]);
   }
 
+  it("guest agent takes nothing of the interpreter with it, asleep or awake", async ({ expect }) => {
+    const sandbox = await rouse.sandboxes.create({ name: freshName("agent"), idlePauseSeconds: 0 });
+    await sandbox.interpreter.run("x = 41");
+    const kill = "sudo pkill -9 -f '[/]usr/lib/rouse/agent.mjs'";
+    await sandbox.exec(`setsid sh -c "sleep 1; ${kill}" > /dev/null 2>&1 &`);
+    const startedAt = async () =>
+      (await sandbox.exec("stat -c %Y /proc/$(pgrep -f '[/]usr/lib/rouse/agent.mjs' -o)")).stdout;
+    const before = await startedAt();
+    await expect.poll(() => startedAt().catch(() => before), { timeout: 60_000 }).not.toBe(before);
+    const next = await sandbox.interpreter.run("x += 1; x");
+    expect(next).toMatchObject({ status: "ok", contextStarted: false });
+    expect(next.results[0]?.data["text/plain"]).toBe("42");
+    await sandbox.pause();
+    expect((await sandbox.interpreter.run("x")).results[0]?.data["text/plain"]).toBe("42");
+    await sandbox.delete();
+  });
+
   it("machine is stopped with its reason, and starts again from its disk", async ({ expect }) => {
     const sandbox = await rouse.sandboxes.create({ name: freshName("vm"), idlePauseSeconds: 0 });
     await sandbox.exec("echo kept > disk.txt && sync", { check: true });

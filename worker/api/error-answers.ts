@@ -131,6 +131,7 @@ const ofPath: readonly { readonly at: RegExp; readonly codes: Codes }[] = [
     codes: ["upload_not_found", "upload_incomplete", "digest_mismatch", "quota_exceeded"],
   },
   { at: /\/interpreter/, codes: ["context_not_found", "interpreter_failed", "file_not_found", "quota_exceeded"] },
+  { at: /^POST .*\/interpreter(:run|\/contexts)$/, codes: ["idempotency_key_reused"] },
   { at: /\{id\}\/services/, codes: ["process_not_found", "not_running", "conflict"] },
   { at: /^POST \/v1\/sandboxes$/, codes: ["name_taken", "invalid_image", "disk_too_small", "snapshot_not_found"] },
   { at: /^POST \/v1\/sandboxes$/, codes: ["snapshot_not_ready", "volume_not_found", "volume_attached"] },

@@ -227,13 +227,17 @@ class CompleteObjectUpload(TypedDict):
     parts: int
 
 
-class Context(TypedDict):
+class _Context(TypedDict):
     id: str
     language: str
     processId: str
     cwd: str
     state: Literal["starting", "idle", "busy", "dead"]
     startedAt: float
+
+
+class Context(_Context, total=False):
+    replayed: bool
 
 
 class _CreateAccount(TypedDict):
@@ -863,7 +867,7 @@ class ExecResult(_ExecResult, total=False):
     replayed: bool
 
 
-class Execution(TypedDict):
+class _Execution(TypedDict):
     id: str
     contextId: str
     language: str
@@ -877,6 +881,10 @@ class Execution(TypedDict):
     durationMs: float
     contextStarted: bool
     lostBytes: int
+
+
+class Execution(_Execution, total=False):
+    replayed: bool
 
 
 class ExecutionResultsItem(TypedDict):
