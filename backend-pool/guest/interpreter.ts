@@ -78,6 +78,12 @@ export class Interpreter {
     if (this.ready) await this.#context(DEFAULT_CONTEXT).warm();
   }
 
+  /** What would be lost with the agent, in words. */
+  holds(): string[] {
+    const held = [...this.#contexts.values()].filter(({ state }) => state === "busy" || state === "starting");
+    return held.length > 0 ? [`kernels at work: ${held.length}`] : [];
+  }
+
   async run(call: Call): Promise<void> {
     const body = await readJson(call);
     const fields = new Fields(body);

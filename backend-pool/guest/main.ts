@@ -23,6 +23,8 @@ import { Names } from "./names.ts";
 import { Processes } from "./processes.ts";
 import { Proxy } from "./proxy.ts";
 import { keepRedirect } from "./redirect.ts";
+import { KeptEnvironment } from "./kept-environment.ts";
+import { Renewal } from "./renewal.ts";
 import { Resolver } from "./resolver.ts";
 import { agentServer, insideServer } from "./server.ts";
 import { Services } from "./services.ts";
@@ -51,6 +53,7 @@ const { values: flags } = parseArgs({
     redirect: { type: "string" },
     "redirect-port": { type: "string", default: "10802" },
     trust: { type: "string" },
+    renewable: { type: "string" },
   },
 });
 
@@ -100,6 +103,16 @@ const interpreter = new Interpreter({
 });
 const timers = new Timers(flags.timers);
 const services = new Services(processes, flags.state ?? folder);
+const watches = new Watches(flags.home, flags.python, beside("watch.py"));
+const environment = new KeptEnvironment(flags.state);
+const renewal =
+  flags.renewable === undefined || flags.state === undefined
+    ? null
+    : new Renewal(flags.renewable, flags.state, () => [
+        ...processes.holds(),
+        ...interpreter.holds(),
+        ...watches.holds(),
+      ]);
 const server = agentServer({
   home: flags.home,
   folder,
@@ -110,7 +123,9 @@ const server = agentServer({
   timers,
   services,
   tunnel,
-  watches: new Watches(flags.home, flags.python, beside("watch.py")),
+  watches,
+  renewal,
+  configured: (env) => environment.keep(env),
 });
 if (flags.proxy !== undefined) {
   const proxy = new Proxy(tunnel, names ?? namesOf(undefined));
@@ -131,12 +146,14 @@ if (flags.proxy !== undefined) {
   }
 }
 services.takeUp();
+processes.env = environment.kept ?? processes.env;
 interpreter.takeUp();
 server.once("error", (fault) => {
   console.error(fault);
   process.exit(1);
 });
 server.listen(addressOf(flags.listen), () => {
+  renewal?.confirm();
   process.stdout.write(`${JSON.stringify({ listening: (server.address() as AddressInfo).port, ...ports })}\n`);
 });
 if (flags.inside !== undefined) {

@@ -54,6 +54,8 @@ const READER_BACK_MS = 60_000;
 const STDIN_BYTES = 1_048_576;
 /** After SIGKILL at a time limit, how long until the answer goes without the process, ms. */
 const KILL_MS = 5000;
+/** So long after its end somebody who was cut off may ask what came of a process, ms. */
+const RECENT_MS = 600_000;
 
 export class GuestProcess {
   readonly id: string;
@@ -446,6 +448,12 @@ export class Processes {
 
   list(): GuestProcess[] {
     return [...this.#all.values()];
+  }
+
+  /** What would be lost with the agent, in words: also what ended so recently that somebody may yet ask about it. */
+  holds(nowMs = Date.now()): string[] {
+    const held = this.list().filter(({ endedMs }) => endedMs === null || nowMs - endedMs < RECENT_MS);
+    return held.length > 0 ? [`processes: ${held.length}`] : [];
   }
 
   path(path: string | undefined): string {

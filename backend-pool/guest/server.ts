@@ -16,6 +16,7 @@ import type { Processes } from "./processes.ts";
 import type { Services } from "./services.ts";
 import { TerminalSockets } from "./terminal-socket.ts";
 import type { Timers } from "./timers.ts";
+import type { Renewal } from "./renewal.ts";
 import type { HostTunnel } from "./tunnel.ts";
 import { Uploads } from "./uploads.ts";
 import type { Watches } from "./watches.ts";
@@ -34,6 +35,10 @@ export interface Agent {
   readonly timers: Timers;
   readonly services: Services;
   readonly tunnel: HostTunnel;
+  /** null: it is not replaced while it runs. */
+  readonly renewal: Renewal | null;
+  /** Told of variables that processes are given from now on. */
+  readonly configured: (env: Record<string, string>) => void;
   readonly watches: Watches;
 }
 
@@ -202,6 +207,7 @@ function routesOf(agent: Agent): Record<string, Handler> {
         runs: interpreter.runs,
         listening: (await listeningPorts()).filter((port) => port !== own),
         interpreterReady: interpreter.ready,
+        ...(agent.renewal ? { holds: agent.renewal.holds } : {}),
       });
     },
     "PUT /configure": async (call) => {
@@ -210,7 +216,12 @@ function routesOf(agent: Agent): Record<string, Handler> {
       if (env === undefined) fields.fault("env", "missing");
       fields.check();
       processes.env = env ?? {};
+      agent.configured(processes.env);
       sendJson(call, {});
+    },
+    "POST /renew": async (call) => {
+      if (!agent.renewal) throw new RouseFailure("conflict", "This agent is not replaced while it runs.");
+      await agent.renewal.renew(call);
     },
     // For the host, before it keeps this machine as the origin of others.
     "POST /warm-up": async (call) => {

@@ -141,6 +141,12 @@ export class Watches {
     sendJson(call, watch.info());
   }
 
+  /** What would be lost with the agent, in words. */
+  holds(): string[] {
+    const held = [...this.#all.values()].filter(({ log }) => !log.ended);
+    return held.length > 0 ? [`watches: ${held.length}`] : [];
+  }
+
   list(call: Call): void {
     sendJson(call, { data: [...this.#all.values()].map((watch) => watch.info()) });
   }

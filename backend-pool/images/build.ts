@@ -37,6 +37,8 @@ export interface Image {
   readonly initrd: string;
   /** A program of the host (`native/ram-copy.c`); images of earlier versions and of other hosts have none. */
   readonly ramCopy?: string;
+  /** The guest agent that rides in the initramfs, for machines that run with an older one. */
+  readonly agent?: { readonly version: string; readonly archive: string };
 }
 
 /**
@@ -62,6 +64,7 @@ export async function buildImage(recipe: Recipe, cacheDir: string, progress: Pro
     kernel: join(dir, "vmlinuz"),
     initrd: boot.initrd,
     ramCopy: join(dir, "ram-copy"),
+    agent: { version: boot.version, archive: boot.archive },
   };
 }
 
@@ -135,7 +138,15 @@ async function installNpm(root: string): Promise<void> {
   }
 }
 
-async function buildInitrd(imageDir: string, cacheDir: string): Promise<{ key: string; initrd: string }> {
+interface Initrd {
+  readonly key: string;
+  readonly initrd: string;
+  /** Of the guest agent in it, and that as a tar of its own. */
+  readonly version: string;
+  readonly archive: string;
+}
+
+async function buildInitrd(imageDir: string, cacheDir: string): Promise<Initrd> {
   const work = join(cacheDir, `initrd.part-${process.pid}`);
   await rm(work, { recursive: true, force: true });
   await removeLeftovers(imageDir);
@@ -149,14 +160,17 @@ async function buildInitrd(imageDir: string, cacheDir: string): Promise<{ key: s
     const checkpoint = await readFile(CHECKPOINT);
     const key = contentKey(agent.sha256, mcp.sha256, ...scripts, checkpoint);
     const initrd = join(imageDir, `initrd-${key}`);
-    if (await exists(initrd)) return { key, initrd };
+    const version = key.slice(0, 20);
+    const archive = join(imageDir, `agent-${key}.tar.gz`);
+    const made = { key, initrd, version, archive };
+    if ((await exists(initrd)) && (await exists(archive))) return made;
     for (const folder of ["bin", "dev", "proc", "sys", "mnt", "lib"]) await mkdir(join(work, folder));
     await writeFile(join(work, "init"), scripts[0] ?? "", { mode: 0o755 });
     await writeFile(join(work, "rouse/boot.sh"), scripts[1] ?? "", { mode: 0o755 });
     await writeFile(join(work, "rouse/agent.sh"), scripts[2] ?? "", { mode: 0o755 });
     await writeFile(join(work, "rouse/trust.sh"), scripts[3] ?? "", { mode: 0o755 });
     await writeFile(join(work, "rouse/rouse-checkpoint"), checkpoint, { mode: 0o755 });
-    await writeFile(join(work, "rouse/version"), agent.sha256.slice(0, 20));
+    await writeFile(join(work, "rouse/version"), version);
     await copyFile(join(imageDir, "busybox"), join(work, "bin/busybox"));
     await chmod(join(work, "bin/busybox"), 0o755);
     // insmod runs over a glob, so the names carry the loading order.
@@ -164,15 +178,20 @@ async function buildInitrd(imageDir: string, cacheDir: string): Promise<{ key: s
       await copyFile(join(imageDir, "modules", `${name}.ko`), join(work, "lib", `${index}-${name}.ko`));
     }
     const list = (await run("find", ["."], { cwd: work })).stdout;
-    const archive = await run("cpio", ["-o", "-H", "newc", "--quiet", "-R", "0:0"], {
+    const programs = await run("tar", ["-czf", "-", "--mode=u=rwX,go=rX", "-C", join(work, "rouse"), "."], {
+      encoding: "buffer",
+    });
+    const packed = await run("cpio", ["-o", "-H", "newc", "--quiet", "-R", "0:0"], {
       cwd: work,
       input: list,
       encoding: "buffer",
     });
     // Others may do the same meanwhile, with the same bytes.
-    await writeFile(`${initrd}.part-${process.pid}`, archive.raw);
-    await rename(`${initrd}.part-${process.pid}`, initrd);
-    return { key, initrd };
+    for (const [path, { raw }] of [[archive, programs] as const, [initrd, packed] as const]) {
+      await writeFile(`${path}.part-${process.pid}`, raw);
+      await rename(`${path}.part-${process.pid}`, path);
+    }
+    return made;
   } finally {
     await rm(work, { recursive: true, force: true });
   }

@@ -30,6 +30,11 @@ export async function configureAgent(at: Endpoint, env: Record<string, string>, 
 const BOOT_BYTES = 262_144;
 const BOOT_LIMIT_MS = 10_000;
 
+/** Put other programs in the agent's place, and let PID 1 start them. @param archive a tar by gzip @throws AgentRefusal */
+export async function renewAgent(at: Endpoint, archive: Buffer, limitMs: number): Promise<void> {
+  await call(at, "POST", "/renew", archive, limitMs);
+}
+
 /** What the machine is to do at its start. @throws AgentRefusal */
 export async function tellServices(at: Endpoint, what: TellServices, signal: AbortSignal): Promise<void> {
   await bytesOf(at, "PUT", "/services", what, BOOT_LIMIT_MS, signal, BOOT_BYTES);
@@ -139,9 +144,9 @@ function bytesOf(
   maxBytes = ANSWER_BYTES,
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const text = body === undefined ? undefined : JSON.stringify(body);
-    const headers =
-      text === undefined ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(text) };
+    const text = body === undefined || Buffer.isBuffer(body) ? body : JSON.stringify(body);
+    const type = Buffer.isBuffer(body) ? "application/gzip" : "application/json";
+    const headers = text === undefined ? {} : { "content-type": type, "content-length": Buffer.byteLength(text) };
     const limit = AbortSignal.timeout(limitMs);
     const end = signal ? AbortSignal.any([signal, limit]) : limit;
     const req = request({ ...at, method, path, headers, agent: false, signal: end }, (res) => {

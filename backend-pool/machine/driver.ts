@@ -73,6 +73,8 @@ export interface Driver {
   readonly images: readonly string[];
   /** Hosts with the same key can wake each other's states. */
   readonly compatibility: string;
+  /** The guest agent of machines that boot now, and its programs as a tar by gzip; null: they are no matter of the driver. */
+  readonly agent: { readonly version: string; readonly archive: string } | null;
   /** null: machines of this driver can't be sealed. */
   readonly sleepers: Sleepers | null;
 

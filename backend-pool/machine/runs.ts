@@ -26,6 +26,7 @@ import {
 import type { Room } from "./room.ts";
 import type { SavedStates } from "./saved-states.ts";
 import type { MachineVolumes } from "./volumes.ts";
+import { AgentRenewal } from "./renewal.ts";
 import { WayOut, type WayOutOptions } from "./way-out.ts";
 
 export interface MachinesOptions extends WayOutOptions {
@@ -52,6 +53,7 @@ export abstract class MachineRuns extends MachineBook {
   protected readonly boots: Boots;
   protected readonly differences: Differences | null;
   protected readonly wayOut: WayOut;
+  protected readonly renewal: AgentRenewal;
   readonly #volumes: MachineVolumes | null;
 
   protected constructor(
@@ -85,6 +87,7 @@ export abstract class MachineRuns extends MachineBook {
     this.differences = differences;
     this.#volumes = volumes;
     this.wayOut = new WayOut(driver, wayOut);
+    this.renewal = new AgentRenewal(driver, (entry) => this.emit("action", entry));
     driver.onEnded((id) => void this.onEnded(id));
   }
 

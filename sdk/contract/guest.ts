@@ -481,6 +481,8 @@ export const GuestFacts = z.object({
   listening: z.array(z.int()),
   /** The default interpreter context runs and has its libraries in memory. */
   interpreterReady: z.boolean(),
+  /** What would be lost with the agent, in words; agents that say nothing can't be replaced while they run. */
+  holds: z.array(z.string()).optional(),
 });
 export type GuestFacts = z.infer<typeof GuestFacts>;
 

@@ -8,6 +8,7 @@ export class OneMachine implements Driver {
   readonly qemuVersion = null;
   readonly images = ["default"];
   readonly compatibility = "test";
+  readonly agent = null;
   readonly sleepers = null;
   asleep = true;
   readonly #id: string;

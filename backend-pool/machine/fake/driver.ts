@@ -38,6 +38,7 @@ export class FakeDriver implements Driver {
   readonly qemuVersion = null;
   readonly images = ["default"];
   readonly compatibility = "fake";
+  readonly agent = null;
   readonly sleepers = null;
   readonly #dir: string;
   readonly #machines = new Map<string, Running>();

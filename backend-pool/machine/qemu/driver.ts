@@ -36,6 +36,7 @@ export class QemuDriver implements Driver {
   readonly acceleratorReason: string;
   readonly qemuVersion: string;
   readonly compatibility: string;
+  readonly agent: Driver["agent"];
   readonly sleepers: Sleepers;
   readonly #options: QemuOptions;
   readonly #chosen: Accelerator;
@@ -55,6 +56,7 @@ export class QemuDriver implements Driver {
     this.accelerator = accelerator.kind;
     this.acceleratorReason = accelerator.reason;
     this.qemuVersion = qemuVersion;
+    this.agent = image.agent ?? null;
     this.compatibility = compatibilityOf(accelerator, qemuVersion);
     this.#golden = new Golden(image, accelerator, this.compatibility, options);
     this.#volumes = new VolumeFiles((id) => this.#dir(id));
