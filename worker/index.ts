@@ -33,7 +33,7 @@ export default {
     const note: RequestNote = { id: requestIdOf(request.headers), startedAt: Date.now() };
     const url = new URL(request.url);
     const response = await respond(request, url, env, ctx, note);
-    logRequest(env, request, note, response.status);
+    logRequest(env.ROUSE_LOG, request, url, note, response.status);
     return response;
   },
 } satisfies ExportedHandler<Env>;
@@ -54,6 +54,7 @@ async function respond(
   }
   target ??= parseTarget(url.host, url.pathname, env.ROUSE_DOMAIN);
   if (!target) return api(request, env, ctx, note);
+  note.toProgram = true;
   const response = await named(env, ctx, request, url, target, note);
   return "prefix" in target && target.prefix !== "" && hasDashboard(env) ? apart(response) : response;
 }

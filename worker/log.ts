@@ -1,4 +1,4 @@
-/** One JSON line per request. Neither queries nor headers: both may hold secrets. */
+/** Requests as JSON lines. Neither queries nor headers: both may hold secrets. */
 
 export interface RequestNote {
   readonly id: string;
@@ -8,19 +8,36 @@ export interface RequestNote {
   woken?: boolean;
   /** In the place of a path that is a secret. */
   path?: string;
+  /** It is for a program in a sandbox. */
+  toProgram?: true;
 }
 
-export function logRequest(env: Env, request: Request, note: RequestNote, status: number): void {
-  if (env.ROUSE_LOG === "off") return;
-  const url = new URL(request.url);
-  const { id, startedAt, ...rest } = note;
+/** An answer of a program that took so long has a line, ms. */
+const SLOW_MS = 1000;
+
+/**
+ * Those that a program of a running machine answered well and soon have no line.
+ * @param wanted `ROUSE_LOG`: `all` for each, `off` for none
+ */
+export function logRequest(
+  wanted: string | undefined,
+  { method }: Request,
+  url: URL,
+  note: RequestNote,
+  status: number,
+): void {
+  if (wanted === "off") return;
+  const { id, startedAt, toProgram, ...rest } = note;
+  const ms = Date.now() - startedAt;
+  const isPlain = toProgram === true && note.woken !== true && status < 500 && ms < SLOW_MS;
+  if (isPlain && wanted !== "all") return;
   const line = {
     requestId: id,
-    method: request.method,
+    method,
     host: url.host,
     path: url.pathname,
     status,
-    ms: Date.now() - startedAt,
+    ms,
     ...rest,
   };
   console.log(JSON.stringify(line));

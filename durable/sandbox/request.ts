@@ -14,6 +14,7 @@ export interface MachineRequest {
   readonly method: string;
   /** Below `/m/<id>`, with the query. */
   readonly path: string;
+  /** The ticket is added to these. */
   readonly headers: Headers;
   readonly body: string | ArrayBuffer | Uint8Array<ArrayBuffer> | ReadableStream | null;
   readonly signal?: AbortSignal;
@@ -26,12 +27,11 @@ export async function sendToMachine(
   grant: RouteGrant,
   { method, path, headers, body, signal }: MachineRequest,
 ): Promise<Response> {
-  const sent = new Headers(headers);
-  sent.set(hostHeaders.ticket, grant.ticket);
+  headers.set(hostHeaders.ticket, grant.ticket);
   const lost = Promise.withResolvers<never>();
   const unwatch = watchHost(env, grant.hostId, () => lost.reject(new Error("the host is lost")));
   const answer = fetch(`${grant.hostUrl}/m/${encodeURIComponent(id)}${path}`, {
-    ...{ method, headers: sent, body },
+    ...{ method, headers, body },
     // Only where asked for: a signal costs every request something.
     ...(signal ? { signal } : {}),
     // A redirect is the program's answer, not an instruction to us.

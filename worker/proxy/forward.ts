@@ -176,7 +176,11 @@ function isRepeatable(method: string): boolean {
 
 /** @param wakeMs null: it ran already */
 function answer(response: Response, note: RequestNote, generation: number, wakeMs: number | null): Response {
-  const headers = new Headers(response.headers);
+  const { webSocket } = response;
+  const answered = webSocket
+    ? new Response(null, { status: 101, headers: response.headers, webSocket })
+    : new Response(response.body, response);
+  const { headers } = answered;
   const waited = headers.get(hostHeaders.waited);
   headers.delete(hostHeaders.waited);
   headers.set("x-request-id", note.id);
@@ -185,6 +189,5 @@ function answer(response: Response, note: RequestNote, generation: number, wakeM
   if (wakeMs !== null) headers.set("x-rouse-wake-ms", String(wakeMs));
   if (wakeMs !== null) headers.append("server-timing", `wake;dur=${wakeMs}`);
   if (waited !== null && waited !== "0" && wakeMs !== null) headers.append("server-timing", `listen;dur=${waited}`);
-  if (response.webSocket) return new Response(null, { status: 101, headers, webSocket: response.webSocket });
-  return new Response(response.body, { status: response.status, statusText: response.statusText, headers });
+  return answered;
 }

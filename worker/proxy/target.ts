@@ -43,7 +43,8 @@ function fromHost(text: string): Parsed {
 
 function sandboxOf(text: string): { label: string; account: string } | null {
   const [label = "", account = DEFAULT_ACCOUNT, ...rest] = text.split("--");
-  if (rest.length > 0 || !isLabel(label) || !AccountName.safeParse(account).success) return null;
+  if (rest.length > 0 || !isLabel(label)) return null;
+  if (account !== DEFAULT_ACCOUNT && !AccountName.safeParse(account).success) return null;
   return { label, account };
 }
 
