@@ -52,7 +52,7 @@ export async function buildImage(recipe: Recipe, cacheDir: string, progress: Pro
   await Promise.all(["", "base", "golden"].map((folder) => removeLeftovers(join(cacheDir, folder))));
   if (!(await exists(join(dir, "disk.ext4")))) {
     await progress.step(`building the image "${recipe.name}" (Debian ${recipe.suite}, once, 3 to 6 minutes)`, (part) =>
-      inTurn(dir, part, () => buildDisk(recipe, dir, node, part)),
+      inTurn(cacheDir, dir, part, () => buildDisk(recipe, dir, node, part)),
     );
   }
   const boot = await buildInitrd(dir, cacheDir);

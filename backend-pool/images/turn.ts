@@ -2,22 +2,27 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
 
 /** Waited for without a word until then. */
 const QUIET_MS = 1000;
 
 /**
- * Do `work` while no other process of this machine works on `path`: after those that came before it, or at once where
- * they have ended or died. Whoever waited looks again whether there is something left to do.
+ * Do `work` on a folder of the cache while no other process of this machine does: after those that came before it, or at
+ * once where they have ended or died. Whoever waited looks again whether there is something left to do.
  * @param under told what is waited for
  */
-export async function inTurn<T>(path: string, under: (part: string) => void, work: () => Promise<T>): Promise<T> {
-  const folder = join(dirname(path), "turns");
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+export async function inTurn<T>(
+  cacheDir: string,
+  folder: string,
+  under: (part: string) => void,
+  work: () => Promise<T>,
+): Promise<T> {
+  const locks = join(cacheDir, "turns");
+  await mkdir(locks, { recursive: true, mode: 0o700 });
   // The kernel frees the lock when its holder ends, and the holder ends with this process: its stdin does.
-  const holder = spawn("flock", ["--no-fork", join(folder, basename(path)), "sh", "-c", "echo mine; exec cat"], {
+  const holder = spawn("flock", ["--no-fork", join(locks, basename(folder)), "sh", "-c", "echo mine; exec cat"], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   const ended = new Promise<never>((_, reject) => {

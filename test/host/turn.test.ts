@@ -7,18 +7,19 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { inTurn } from "../../backend-pool/images/turn.ts";
 
-async function path(): Promise<string> {
+async function cache(): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), "rouse turns-"));
   onTestFinished(() => rm(dir, { recursive: true, force: true }));
-  return join(dir, "image");
+  return dir;
 }
 
 test("works on one path follow each other, those on others do not wait", async () => {
-  const at = await path();
+  const at = await cache();
   const seen: string[] = [];
   const gate = Promise.withResolvers<undefined>();
   const first = inTurn(
     at,
+    "image",
     () => undefined,
     async () => {
       seen.push("first begins");
@@ -30,11 +31,13 @@ test("works on one path follow each other, those on others do not wait", async (
   const waits: string[] = [];
   const second = inTurn(
     at,
+    "image",
     (part) => waits.push(part),
     async () => void seen.push("second"),
   );
   await inTurn(
-    `${at}-2`,
+    at,
+    "other",
     () => undefined,
     async () => void seen.push("other"),
   );
@@ -46,17 +49,18 @@ test("works on one path follow each other, those on others do not wait", async (
 });
 
 test("a fault is handed on, and the next one has its turn; one whose process is killed frees it", async () => {
-  const at = await path();
+  const at = await cache();
   await expect(
     inTurn(
       at,
+      "image",
       () => undefined,
       () => Promise.reject(new Error("full")),
     ),
   ).rejects.toThrow("full");
   const program = `
     import { inTurn } from ${JSON.stringify(new URL("../../backend-pool/images/turn.ts", import.meta.url).href)};
-    await inTurn(process.argv[1], () => {}, () => new Promise(() => { console.log("in"); setInterval(() => {}, 1000); }));`;
+    await inTurn(process.argv[1], "image", () => {}, () => new Promise(() => { console.log("in"); setInterval(() => {}, 1000); }));`;
   const other = spawn(process.execPath, ["--input-type=module", "-e", program, at], {
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -64,6 +68,7 @@ test("a fault is handed on, and the next one has its turn; one whose process is 
   let done = false;
   const mine = inTurn(
     at,
+    "image",
     () => undefined,
     async () => void (done = true),
   );

@@ -70,7 +70,7 @@ export async function buildAgentImage(
   if (!(await exists(disk))) {
     await progress.step(
       `building the image "${name}" (${preset.title} ${preset.version}, once, 1 to 4 minutes)`,
-      (part) => inTurn(dir, part, () => buildDisk(preset, base, dir, part)),
+      (part) => inTurn(cacheDir, dir, part, () => buildDisk(preset, base, dir, part)),
     );
   }
   const services = servicesOf(preset);

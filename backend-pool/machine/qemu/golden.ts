@@ -267,7 +267,7 @@ export class Golden {
 
   /** Other host agents of this machine want the same one. */
   async #makeInTurn(dir: string, shape: Shape, under: (part: string) => void): Promise<string> {
-    await inTurn(dir, under, async () => {
+    await inTurn(this.#options.imagesDir, dir, under, async () => {
       if (!(await exists(join(dir, DEVICE_STATE)))) await this.#make(dir, shape);
     });
     return dir;
