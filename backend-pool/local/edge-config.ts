@@ -42,7 +42,11 @@ const Environment = z
     "ROUSE_SECRET and ROUSE_HOST_SECRET are given together, or neither",
   );
 
-export type EdgeConfig = z.output<typeof Environment> & { readonly ROUSE_DOMAIN: string };
+export type EdgeConfig = z.output<typeof Environment> & {
+  readonly ROUSE_DOMAIN: string;
+  /** Where `secrets.json` is: in the folder, unless a system has it elsewhere (`ROUSE_HOME`) that named none by `--dir`. */
+  readonly secretsDir: string;
+};
 
 /** @throws Error naming everything that is wrong; no value is in it */
 export function readEdgeConfig(args: readonly string[], env: NodeJS.ProcessEnv): EdgeConfig {
@@ -67,9 +71,11 @@ export function readEdgeConfig(args: readonly string[], env: NodeJS.ProcessEnv):
       `The edge's settings are wrong:\n${read.error.issues.map(({ path, message }) => `  ${path.join(".") || "secrets"}: ${message}`).join("\n")}`,
     );
   const { ROUSE_EDGE_DIR: dir, ROUSE_EDGE_LISTEN: listen, ROUSE_DOMAIN: domain } = read.data;
+  const folder = isAbsolute(dir) ? dir : resolve(dir);
   return {
     ...read.data,
-    ROUSE_EDGE_DIR: isAbsolute(dir) ? dir : resolve(dir),
+    ROUSE_EDGE_DIR: folder,
+    secretsDir: flags.dir === undefined ? (env["ROUSE_HOME"] ?? folder) : folder,
     ROUSE_DOMAIN: domain ?? `localhost:${/:(\d+)$/.exec(listen)?.[1] ?? "8787"}`,
   };
 }

@@ -45,10 +45,10 @@ function settingsOf(config: EdgeConfig): Record<string, string> {
 
 /** Those of the environment, or the ones in `secrets.json`, which are made at the first start. */
 async function secretsOf(config: EdgeConfig): Promise<Record<string, string>> {
-  const { ROUSE_SECRET, ROUSE_HOST_SECRET, ROUSE_BOOTSTRAP_KEY, ROUSE_EDGE_DIR } = config;
+  const { ROUSE_SECRET, ROUSE_HOST_SECRET, ROUSE_BOOTSTRAP_KEY, secretsDir } = config;
   if (ROUSE_SECRET !== undefined && ROUSE_HOST_SECRET !== undefined)
     return { ROUSE_SECRET, ROUSE_HOST_SECRET, ...(ROUSE_BOOTSTRAP_KEY === undefined ? {} : { ROUSE_BOOTSTRAP_KEY }) };
-  const { secrets } = await openHome(process.env["ROUSE_HOME"] ?? ROUSE_EDGE_DIR);
+  const { secrets } = await openHome(secretsDir);
   return {
     ROUSE_SECRET: secrets.signingSecret,
     ROUSE_HOST_SECRET: secrets.hostSecret,

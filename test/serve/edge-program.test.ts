@@ -93,6 +93,11 @@ describe("the settings", () => {
       ROUSE_DOMAIN: "localhost:9000",
       ROUSE_HOST_NETWORKS: ["public", "10.0.0.0/8"],
     });
+    // A folder that is named has its own secrets, whatever other system this shell is set up for.
+    const secretsIn = (args: string[], env: Record<string, string>) => readEdgeConfig(args, env).secretsDir;
+    expect(secretsIn(["--dir", "/srv/x"], { ROUSE_HOME: "/home" })).toBe("/srv/x");
+    expect(secretsIn([], { ROUSE_EDGE_DIR: "/srv/y", ROUSE_HOME: "/home" })).toBe("/home");
+    expect(secretsIn([], { ROUSE_EDGE_DIR: "/srv/y" })).toBe("/srv/y");
     const wrong = () =>
       readEdgeConfig(["--scheme", "ftp"], { ROUSE_SECRET: "short-one", ROUSE_HOST_NETWORKS: "everything" });
     expect(wrong).toThrow(/ROUSE_EDGE_DIR[^]*ROUSE_SCHEME[^]*ROUSE_HOST_NETWORKS[^]*ROUSE_SECRET/);
