@@ -40,8 +40,8 @@ describe("an older guest agent", () => {
     await sandbox.delete();
   });
 
-  it("stays where a process would end with it, and one that does not come up is taken back", async ({ expect }) => {
-    const sandbox = await rouse.sandboxes.create({ name: freshName("renewal"), idlePauseSeconds: 10 });
+  it("comes back where a newer one does not come up", async ({ expect }) => {
+    const sandbox = await rouse.sandboxes.create({ name: freshName("renewal"), idlePauseSeconds: 0 });
     await sandbox.interpreter.run("import os, subprocess; x = 41");
     const [version, before] = [await valueOf(sandbox, VERSION), await valueOf(sandbox, STARTED)];
     // As the host does it, with programs that do not run.
@@ -56,15 +56,6 @@ describe("an older guest agent", () => {
     await expect.poll(() => valueOf(sandbox, STARTED).catch(() => before), polled).not.toBe(before);
     expect(await valueOf(sandbox, VERSION)).toBe(version);
     expect(await valueOf(sandbox, "x")).toBe("41");
-
-    await sandbox.interpreter.run(
-      shell(`sleep 1; echo older | sudo tee /usr/lib/rouse/version; sudo pkill -9 -f '${AGENT}'`),
-    );
-    await expect.poll(() => valueOf(sandbox, STARTED).catch(() => ""), polled).toContain("--version-id older");
-    await sandbox.spawn("exec sleep 1000");
-    await sandbox.waitFor("paused", { timeoutSeconds: 60 });
-    expect(await valueOf(sandbox, STARTED)).toContain("--version-id older");
-    expect(await valueOf(sandbox, "subprocess.getoutput('pgrep -cfx \"sleep 1000\"')")).toBe("'1'");
     await sandbox.delete();
   });
 });
