@@ -9,8 +9,9 @@ import { AgentRefusal, agentAnswers, agentFacts, renewAgent } from "./agent-clie
 import type { Driver, Woken } from "./driver.ts";
 import type { Held } from "./held.ts";
 
-/** An emulated machine starts an agent in seconds. */
-const UP_LIMIT_MS = 120_000;
+/** A machine that is emulated and busy puts the programs in place, and starts an agent, in some seconds. Requests wait so long. */
+const PUT_LIMIT_MS = 20_000;
+const UP_LIMIT_MS = 40_000;
 
 type Renewed = "current" | "renewed" | "held" | "failed";
 
@@ -62,7 +63,7 @@ export class AgentRenewal {
       held.run.ready.catch(() => undefined); // whoever waits is told
       this.#looked.add(held.run);
       try {
-        await renewAgent(at, await readFile(agent.archive), UP_LIMIT_MS);
+        await renewAgent(at, await readFile(agent.archive), PUT_LIMIT_MS);
         held.answered.clear();
         await this.#isUp(held, agent.version);
         return "renewed";
