@@ -1,11 +1,11 @@
 /** Routes of the code interpreter: contexts, each a real Jupyter kernel. */
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { RouseFailure, hintOf, statusOf } from "../../sdk/contract/error-codes.ts";
 import { guestLimits } from "../../sdk/contract/guest-limits.ts";
 import type { Execution } from "../../sdk/contract/guest.ts";
 import { Fields } from "./fields.ts";
+import { HandedOn } from "./handed-on.ts";
 import { Lines, readJson, sendJson, toFailure, type Call } from "./http.ts";
 import { Kernel, type KeptKernel } from "./kernel.ts";
 import type { Processes } from "./processes.ts";
@@ -38,6 +38,7 @@ interface KeptContext {
 
 export class Interpreter {
   readonly #options: InterpreterOptions;
+  readonly #handedOn: HandedOn<KeptContext[]> | null;
   readonly #contexts = new Map<string, Kernel>();
   readonly #runs = new Replays<Promise<Execution>>(KEYS_KEPT);
   readonly #created = new Replays<Promise<Kernel>>(KEYS_KEPT);
@@ -47,6 +48,7 @@ export class Interpreter {
 
   constructor(options: InterpreterOptions) {
     this.#options = options;
+    this.#handedOn = options.outlives ? new HandedOn(join(options.folder, "contexts.json")) : null;
   }
 
   /** The default context was started ahead with its libraries, and is there still. */
@@ -65,7 +67,7 @@ export class Interpreter {
 
   /** Take up the contexts that an agent of before left, with all that they know. */
   takeUp(): void {
-    const left = this.#left();
+    const left = this.#handedOn?.read() ?? [];
     for (const { id, cwd, env, preloaded, kernel } of left) {
       this.#add(id, cwd, env).adopt(kernel);
       if (preloaded) this.#preloaded = true;
@@ -189,27 +191,13 @@ export class Interpreter {
     return kernel;
   }
 
-  get #file(): string {
-    return join(this.#options.folder, "contexts.json");
-  }
-
-  #left(): KeptContext[] {
-    try {
-      return this.#options.outlives ? (JSON.parse(readFileSync(this.#file, "utf8")) as KeptContext[]) : [];
-    } catch {
-      return [];
-    }
-  }
-
   #keep(): void {
-    if (!this.#options.outlives) return;
+    if (!this.#handedOn) return;
     const kept = [...this.#contexts.values()].flatMap(({ id, own, kept: kernel }): KeptContext[] =>
       kernel ? [{ id, ...own, preloaded: this.#preloaded && id === DEFAULT_CONTEXT, kernel }] : [],
     );
     try {
-      mkdirSync(this.#options.folder, { recursive: true, mode: 0o700 });
-      writeFileSync(`${this.#file}.part`, JSON.stringify(kept), { mode: 0o600 });
-      renameSync(`${this.#file}.part`, this.#file);
+      this.#handedOn.write(kept);
     } catch (fault) {
       console.error(fault);
     }

@@ -23,7 +23,7 @@ import { Names } from "./names.ts";
 import { Processes } from "./processes.ts";
 import { Proxy } from "./proxy.ts";
 import { keepRedirect } from "./redirect.ts";
-import { KeptEnvironment } from "./kept-environment.ts";
+import { HandedOn } from "./handed-on.ts";
 import { Renewal } from "./renewal.ts";
 import { Resolver } from "./resolver.ts";
 import { agentServer, insideServer } from "./server.ts";
@@ -104,7 +104,8 @@ const interpreter = new Interpreter({
 const timers = new Timers(flags.timers);
 const services = new Services(processes, flags.state ?? folder);
 const watches = new Watches(flags.home, flags.python, beside("watch.py"));
-const environment = new KeptEnvironment(flags.state);
+const environment =
+  flags.state === undefined ? null : new HandedOn<Record<string, string>>(join(flags.state, "environment.json"));
 const renewal =
   flags.renewable === undefined || flags.state === undefined
     ? null
@@ -125,7 +126,13 @@ const server = agentServer({
   tunnel,
   watches,
   renewal,
-  configured: (env) => environment.keep(env),
+  configured: (env) => {
+    try {
+      environment?.write(env);
+    } catch (fault) {
+      console.error(fault);
+    }
+  },
 });
 if (flags.proxy !== undefined) {
   const proxy = new Proxy(tunnel, names ?? namesOf(undefined));
@@ -146,7 +153,7 @@ if (flags.proxy !== undefined) {
   }
 }
 services.takeUp();
-processes.env = environment.kept ?? processes.env;
+processes.env = environment?.read() ?? processes.env;
 interpreter.takeUp();
 server.once("error", (fault) => {
   console.error(fault);

@@ -3,7 +3,7 @@
  * host says which (`PUT /services`); what was begun for a generation is not begun again, whoever of host agent and guest
  * agent dies meanwhile. What is known is in memory and on /run, which a boot empties.
  */
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Frozen, GuestBoot, HookResult, MachineBoot, TellServices } from "../../sdk/contract/boot.ts";
 import { RouseFailure } from "../../sdk/contract/error-codes.ts";
@@ -11,6 +11,7 @@ import { GOLDEN_ID } from "../../sdk/contract/guest-limits.ts";
 import { begun, Hook, hookLives, speak } from "./boot-hooks.ts";
 import { bootId } from "./facts.ts";
 import { Fields } from "./fields.ts";
+import { HandedOn } from "./handed-on.ts";
 import { readJson, sendJson, type Call } from "./http.ts";
 import type { Processes } from "./processes.ts";
 import { compared } from "./restarts.ts";
@@ -48,6 +49,7 @@ type HookName = "onBoot" | "onWake";
 export class Services {
   readonly #processes: Processes;
   readonly #folder: string;
+  readonly #handedOn: HandedOn<State>;
   readonly #waiting = new Set<() => void>();
   #state: State = blank;
   #services: Service[] = [];
@@ -59,6 +61,7 @@ export class Services {
   constructor(processes: Processes, folder: string) {
     this.#processes = processes;
     this.#folder = join(folder, "services");
+    this.#handedOn = new HandedOn(join(this.#folder, "state.json"));
   }
 
   async put(call: Call): Promise<void> {
@@ -214,11 +217,9 @@ export class Services {
 
   /** Go on with what an agent before this one was at. */
   takeUp(): void {
-    try {
-      this.#state = { ...blank, ...(JSON.parse(readFileSync(this.#file, "utf8")) as State) };
-    } catch {
-      return;
-    }
+    const left = this.#handedOn.read();
+    if (left === null) return;
+    this.#state = { ...blank, ...left };
     const { boot, env, services, processes } = this.#state;
     this.#processes.env = { ...env };
     const kept = new Map(services.map((one) => [one.name, one]));
@@ -267,10 +268,6 @@ export class Services {
     };
   }
 
-  get #file(): string {
-    return join(this.#folder, "state.json");
-  }
-
   #changed(): void {
     this.#keep(this.#state);
   }
@@ -279,12 +276,10 @@ export class Services {
     this.#state = { ...state, services: this.#services.map(({ kept }) => kept) };
     this.#version++;
     try {
-      mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
-      writeFileSync(`${this.#file}.part`, JSON.stringify(this.#state), { mode: 0o600 });
-      renameSync(`${this.#file}.part`, this.#file);
+      this.#handedOn.write(this.#state);
     } catch (fault) {
       // Of a state that is not the newest, an agent that comes after would make the wrong thing.
-      rmSync(this.#file, { force: true });
+      rmSync(this.#handedOn.file, { force: true });
       console.error(fault);
     }
     for (const resolve of [...this.#waiting]) resolve();

@@ -106,13 +106,12 @@ export function agentFile(
   return bytesOf(at, "GET", `/files/content?path=${encodeURIComponent(path)}`, undefined, limitMs, signal, maxBytes);
 }
 
-/** Wait for the first answer of an agent that boots. */
-export async function agentAnswers(at: Endpoint, limitMs: number): Promise<void> {
+/** Wait for the first answer of an agent that boots: its facts. */
+export async function agentAnswers(at: Endpoint, limitMs: number): Promise<GuestFacts> {
   const end = performance.now() + limitMs;
   for (;;) {
     try {
-      await agentFacts(at, 5000);
-      return;
+      return await agentFacts(at, 5000);
     } catch (fault) {
       if (performance.now() > end) throw new Error("the guest agent does not answer", { cause: fault });
       await new Promise((resolve) => setTimeout(resolve, 50));

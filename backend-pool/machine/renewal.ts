@@ -79,8 +79,7 @@ export class AgentRenewal {
     const end = performance.now() + UP_LIMIT_MS;
     for (;;) {
       const at = await this.#driver.endpoint(held.row.id, AGENT_PORT);
-      await agentAnswers(at, end - performance.now());
-      if ((await agentFacts(at)).version === version) return;
+      if ((await agentAnswers(at, end - performance.now())).version === version) return;
       // The one before, which is about to end, or is back because the newer one did not come up.
       if (performance.now() > end) throw new Error("the newer guest agent did not come up");
       await new Promise((resolve) => setTimeout(resolve, 200));
