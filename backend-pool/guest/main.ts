@@ -102,7 +102,7 @@ const interpreter = new Interpreter({
   },
 });
 const timers = new Timers(flags.timers);
-const services = new Services(processes, flags.state ?? folder);
+const services = new Services(processes, flags.state ?? folder, trust === null ? undefined : () => tunnel.settled());
 const watches = new Watches(flags.home, flags.python, beside("watch.py"));
 const environment =
   flags.state === undefined ? null : new HandedOn<Record<string, string>>(join(flags.state, "environment.json"));

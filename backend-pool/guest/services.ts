@@ -50,6 +50,7 @@ export class Services {
   readonly #processes: Processes;
   readonly #folder: string;
   readonly #handedOn: HandedOn<State>;
+  readonly #settled: () => Promise<void>;
   readonly #waiting = new Set<() => void>();
   #state: State = blank;
   #services: Service[] = [];
@@ -57,11 +58,15 @@ export class Services {
   #sequence: Promise<void> = Promise.resolve();
   #stopping: Promise<unknown> = Promise.resolve();
 
-  /** @param folder is kept when the agent ends, and emptied by a boot */
-  constructor(processes: Processes, folder: string) {
+  /**
+   * @param folder is kept when the agent ends, and emptied by a boot
+   * @param settled after this a program may begin: many read once which certificates to trust
+   */
+  constructor(processes: Processes, folder: string, settled: () => Promise<void> = () => Promise.resolve()) {
     this.#processes = processes;
     this.#folder = join(folder, "services");
     this.#handedOn = new HandedOn(join(this.#folder, "state.json"));
+    this.#settled = settled;
   }
 
   async put(call: Call): Promise<void> {
@@ -166,11 +171,17 @@ export class Services {
   /** Do what is due, one after another. Called again it finds less to do. */
   #go(): void {
     this.#sequence = this.#sequence.then(() => this.#steps()).catch((fault: unknown) => console.error(fault));
-    if (this.#state.wakeDue) void this.#hook("onWake").catch((fault: unknown) => console.error(fault));
+    if (this.#state.wakeDue) void this.#wake().catch((fault: unknown) => console.error(fault));
+  }
+
+  async #wake(): Promise<void> {
+    await this.#settled();
+    if (this.#state.wakeDue) await this.#hook("onWake");
   }
 
   async #steps(): Promise<void> {
     await this.#stopping;
+    if (this.#state.phase !== "done") await this.#settled();
     if (this.#state.phase === "onBoot") {
       const { id, generation } = this.#state;
       const result = this.#state.onBoot?.endedAt ? this.#state.onBoot : await this.#hook("onBoot");

@@ -23,6 +23,8 @@ const WAIT_MS = 10_000;
 const WAITING_MOST = 1024;
 /** A new host's certificates are taken up first, but nobody waits for them without end. */
 const TRUST_WAIT_MS = 20_000;
+/** A host opens its tunnel some tens of milliseconds after a start or a wake. */
+const SETTLE_MS = 5000;
 const WINDOW_BYTES = 262_144;
 const SESSION_WINDOW_BYTES = 4 * 1_048_576;
 const REFUSAL_BYTES = 16_384;
@@ -82,6 +84,20 @@ export class HostTunnel {
     this.#trusted = within(this.#onOpen(this), TRUST_WAIT_MS);
     for (const go of this.#waiting) go();
     return true;
+  }
+
+  /** Once there is a tunnel and this machine trusts its host, or after some seconds: programs may read certificates now. */
+  async settled(): Promise<void> {
+    const end = performance.now() + SETTLE_MS;
+    try {
+      for (;;) {
+        const session = await this.#open(end);
+        await this.#trusted;
+        if (session === this.#session) return;
+      }
+    } catch {
+      // There is no way out.
+    }
   }
 
   /**

@@ -27,6 +27,7 @@ export abstract class MachineBook extends EventEmitter<MachinesEvents> {
     this.journal = journal;
   }
 
+  protected abstract readonly idleCpu: number;
   protected abstract cpuTicks(id: string): Promise<number>;
   protected abstract onIdle(held: Held): void;
 
@@ -38,6 +39,7 @@ export abstract class MachineBook extends EventEmitter<MachinesEvents> {
       idle: new IdleWatch({
         activity,
         idlePauseSeconds: () => held.row.idlePauseSeconds,
+        idleCpu: this.idleCpu,
         cpuTicks: () => this.cpuTicks(held.row.id),
         onIdle: () => this.onIdle(held),
       }),

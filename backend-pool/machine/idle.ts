@@ -6,6 +6,8 @@ export interface IdleWatchOptions {
   /** Seconds; 0 never. */
   readonly idlePauseSeconds: () => number;
   readonly cpuTicks: () => Promise<number>;
+  /** Of one virtual CPU; less counts as idle. */
+  readonly idleCpu: number;
   /** Called again every measurement while the machine stays idle and running. */
   readonly onIdle: () => void;
 }
@@ -51,14 +53,14 @@ export class IdleWatch {
 
   /** Two readings of the CPU at the end of the idle time; any use in between begins it anew. */
   async #measure(watch: number): Promise<void> {
-    const { activity, cpuTicks, onIdle } = this.#options;
+    const { activity, cpuTicks, idleCpu, onIdle } = this.#options;
     try {
       const seconds = this.#options.idlePauseSeconds();
       if (activity.open === 0 && untilMeasure(activity.lastMs, seconds, Date.now()) === 0) {
         const from = performance.now();
         const before = await cpuTicks();
         await new Promise((resolve) => setTimeout(resolve, CPU_WINDOW_MS).unref());
-        const quiet = isCpuIdle(before, await cpuTicks(), performance.now() - from);
+        const quiet = isCpuIdle(before, await cpuTicks(), performance.now() - from, idleCpu);
         if (watch === this.#watch && !quiet) activity.touch("cpu");
         if (watch === this.#watch && quiet && this.isIdle()) onIdle();
       }

@@ -415,7 +415,7 @@ export class Machines extends MachineRuns {
 
   /** The machine did nothing for as long as was asked. */
   protected override onIdle(held: Held): void {
-    if (held.row.state !== "running" || !held.idle.isIdle()) return;
+    if (held.row.state !== "running" || !held.idle.isIdle() || this.renewal.isUnderWay(held)) return;
     if (this.renewal.isDue(held)) return void this.renewal.renew(held).then(() => this.onIdle(held));
     this.commit(held, news(held.row, { type: "idle" }));
     this.emit("news");

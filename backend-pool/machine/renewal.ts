@@ -28,6 +28,7 @@ export class AgentRenewal {
   readonly #tell: (entry: Entry) => void;
   /** Runs that were looked at: each is once. */
   readonly #looked = new WeakSet<Woken>();
+  readonly #underWay = new WeakSet<Held>();
 
   constructor(driver: Driver, tell: (entry: Entry) => void) {
     this.#driver = driver;
@@ -39,12 +40,19 @@ export class AgentRenewal {
     return this.#driver.agent !== null && !this.#looked.has(run) && !frozen;
   }
 
+  /** A machine whose agent is being replaced does not sleep. */
+  isUnderWay(held: Held): boolean {
+    return this.#underWay.has(held);
+  }
+
   /** For an idle machine. Requests that come meanwhile wait. */
   async renew(held: Held): Promise<void> {
     this.#looked.add(held.run);
+    this.#underWay.add(held);
     const { id, generation } = held.row;
     const began = performance.now();
     const outcome = await this.#renew(held);
+    this.#underWay.delete(held);
     const ms = Math.round(performance.now() - began);
     if (outcome !== "current") this.#tell({ action: "renew", id, generation, ms, outcome });
   }

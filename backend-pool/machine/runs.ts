@@ -26,6 +26,7 @@ import {
 import type { Room } from "./room.ts";
 import type { SavedStates } from "./saved-states.ts";
 import type { MachineVolumes } from "./volumes.ts";
+import { IDLE_CPU, IDLE_CPU_EMULATED } from "./activity.ts";
 import { AgentRenewal } from "./renewal.ts";
 import { WayOut, type WayOutOptions } from "./way-out.ts";
 
@@ -89,6 +90,10 @@ export abstract class MachineRuns extends MachineBook {
     this.wayOut = new WayOut(driver, wayOut);
     this.renewal = new AgentRenewal(driver, (entry) => this.emit("action", entry));
     driver.onEnded((id) => void this.onEnded(id));
+  }
+
+  protected override get idleCpu(): number {
+    return this.driver.accelerator === "tcg" ? IDLE_CPU_EMULATED : IDLE_CPU;
   }
 
   /** @throws RouseFailure `unavailable` */

@@ -5,6 +5,8 @@ import { freshName, rouse } from "./support.ts";
 
 const VERSION = "open('/usr/lib/rouse/version').read().strip()";
 const STARTED = "subprocess.getoutput('pgrep -af [v]ersion-id')";
+const SERVICE = "subprocess.getoutput('pgrep -fx \"sleep 1000\"')";
+const POLLED = { timeout: 60_000, interval: 500 };
 const AGENT = "[/]usr/lib/rouse/agent.mjs";
 /** By no command of Rouse: what these leave behind keeps an agent. */
 const shell = (command: string) =>
@@ -23,18 +25,18 @@ describe("an older guest agent", () => {
     const sandbox = await rouse.sandboxes.create({ name: freshName("renewal"), ...options });
     await sandbox.interpreter.run("import os, subprocess; x = 41");
     const now = await valueOf(sandbox, VERSION);
-    const service = await valueOf(sandbox, "subprocess.getoutput('pgrep -fx \"sleep 1000\"')");
+    await expect.poll(() => valueOf(sandbox, SERVICE), POLLED).not.toBe("''");
+    const service = await valueOf(sandbox, SERVICE);
     await sandbox.interpreter.run(
       shell(`sleep 1; echo older | sudo tee /usr/lib/rouse/version; sudo pkill -9 -f '${AGENT}'`),
     );
-    const polled = { timeout: 60_000, interval: 500 };
-    await expect.poll(() => valueOf(sandbox, STARTED).catch(() => ""), polled).toContain("--version-id older");
+    await expect.poll(() => valueOf(sandbox, STARTED).catch(() => ""), POLLED).toContain("--version-id older");
 
     await sandbox.waitFor("paused", { timeoutSeconds: 120 });
     expect(await valueOf(sandbox, VERSION)).toBe(now);
     expect(await valueOf(sandbox, STARTED)).toContain(`--version-id ${String(now).replaceAll("'", "")}`);
     expect(await valueOf(sandbox, "x + 1, os.environ['WORD']")).toBe("(42, 'told')");
-    expect(await valueOf(sandbox, "subprocess.getoutput('pgrep -fx \"sleep 1000\"')")).toBe(service);
+    expect(await valueOf(sandbox, SERVICE)).toBe(service);
     expect((await sandbox.exec("echo $WORD")).stdout).toBe("told\n");
     expect((await sandbox.resume()).services).toMatchObject([{ name: "app", state: "ready", restarts: 0 }]);
     await sandbox.delete();
@@ -52,8 +54,7 @@ describe("an older guest agent", () => {
       `sudo pkill -9 -f '${AGENT}'`,
     ];
     await sandbox.interpreter.run(shell(`sleep 1; ${broken.join(" && ")}`));
-    const polled = { timeout: 60_000, interval: 500 };
-    await expect.poll(() => valueOf(sandbox, STARTED).catch(() => before), polled).not.toBe(before);
+    await expect.poll(() => valueOf(sandbox, STARTED).catch(() => before), POLLED).not.toBe(before);
     expect(await valueOf(sandbox, VERSION)).toBe(version);
     expect(await valueOf(sandbox, "x")).toBe("41");
     await sandbox.delete();

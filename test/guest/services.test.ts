@@ -6,14 +6,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Frozen, GuestBoot, ServiceLogs, type Service, type TellServices } from "../../sdk/contract/boot.ts";
+import { closedOutside } from "../../backend-pool/egress/closed.ts";
+import { Tunnels } from "../../backend-pool/egress/tunnel.ts";
 import { isAlive, startAgent, type Agent } from "./agent.ts";
 
 let folder: string;
 let agent: Agent;
 const agents: Agent[] = [];
 
-async function start(): Promise<void> {
-  agent = await startAgent("--state", join(folder, "state"));
+async function start(...flags: string[]): Promise<void> {
+  agent = await startAgent("--state", join(folder, "state"), ...flags);
   agents.push(agent);
 }
 beforeEach(async () => {
@@ -248,6 +250,35 @@ test("one is started anew by hand, and a name that is none is refused", async ()
   expect(again.body["pid"]).not.toBe(pid);
   expect((await agent.call("POST", "/services/none:restart", { body: {} })).status).toBe(404);
   expect((await agent.call("GET", "/services/none/logs")).status).toBe(404);
+});
+
+test("programs begin once the machine trusts its host: many read only once whom to trust", async () => {
+  // Puts certificates in place, and takes a moment for it; root's rights are not needed here.
+  await writeFile(place("trust"), `#!/bin/sh\nsleep 0.5\ncat > ${place("trusted")}\n`, { mode: 0o755 });
+  await writeFile(place("sudo"), `#!/bin/sh\nshift\nexec "$@"\n`, { mode: 0o755 });
+  vi.stubEnv("PATH", `${folder}:${process.env["PATH"]}`);
+  await agent.end();
+  await start("--trust", place("trust"));
+  vi.unstubAllEnvs();
+  const seen = (name: string) => `cat ${place("trusted")} >> ${place(name)}`;
+  const services = [{ name: "web", command: `${seen("web")}; exec sleep 600` }];
+  await tell({ boot: { onBoot: { command: seen("boot") }, onWake: null, services } });
+  const caPem = () => "-----BEGIN CERTIFICATE-----\n";
+  const { port } = agent;
+  const tunnel = new Tunnels({ ...closedOutside, caPem }).begin({
+    machine: { id: "web~1", account: "default", generation: 1 },
+    ...{
+      ready: Promise.resolve(),
+      endpoint: () => Promise.resolve({ host: "127.0.0.1", port }),
+      touch: () => undefined,
+    },
+  });
+  await expect.poll(() => statusOf("web"), polled).toMatchObject({ state: "ready" });
+  await expect.poll(() => lines("web"), polled).toEqual(["-----BEGIN CERTIFICATE-----"]);
+  expect(await lines("boot")).toEqual(["-----BEGIN CERTIFICATE-----"]);
+  await tell({ kind: "wake", generation: 2, boot: { onBoot: null, onWake: { command: seen("woke") }, services } });
+  await expect.poll(() => lines("woke"), polled).toEqual(["-----BEGIN CERTIFICATE-----"]);
+  tunnel.cut();
 });
 
 test("a read waits for what is new", async () => {

@@ -1,5 +1,11 @@
 import { describe, it } from "vitest";
-import { Activity, CPU_WINDOW_MS, isCpuIdle, untilMeasure } from "../../backend-pool/machine/activity.ts";
+import {
+  Activity,
+  CPU_WINDOW_MS,
+  IDLE_CPU_EMULATED,
+  isCpuIdle,
+  untilMeasure,
+} from "../../backend-pool/machine/activity.ts";
 
 describe("activity", () => {
   it("lasts to the end of what is under way, and counts each end once", ({ expect }) => {
@@ -27,6 +33,9 @@ describe("activity", () => {
     expect(isCpuIdle(100, 112, 5000)).toBe(true);
     expect(isCpuIdle(100, 113, 5000)).toBe(false);
     expect(isCpuIdle(100, 100, 0)).toBe(false);
+    // Of an emulated one, a twentieth.
+    expect(isCpuIdle(100, 124, 5000, IDLE_CPU_EMULATED)).toBe(true);
+    expect(isCpuIdle(100, 125, 5000, IDLE_CPU_EMULATED)).toBe(false);
   });
 
   it("measures so that the measurement ends with the idle time", ({ expect }) => {

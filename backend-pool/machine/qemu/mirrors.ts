@@ -136,9 +136,9 @@ async function nodeOf(qmp: Qmp, name: string): Promise<z.infer<typeof Node>> {
 }
 
 /** The next event of a job that is one of these. Rejects when the job ends otherwise. */
-async function jobEvent(qmp: Qmp, job: string, wanted: readonly string[], limitMs: number): Promise<void> {
+function jobEvent(qmp: Qmp, job: string, wanted: readonly string[], limitMs: number): Promise<void> {
   let fault: string | null = null;
-  const seen = qmp.nextEvent((name, data) => {
+  const event = qmp.nextEvent((name, data) => {
     if (data["device"] !== job || !name.startsWith("BLOCK_JOB_")) return false;
     const isEnd = name === "BLOCK_JOB_COMPLETED" || name === "BLOCK_JOB_CANCELLED";
     if (!isEnd && !wanted.includes(name)) return false;
@@ -146,7 +146,9 @@ async function jobEvent(qmp: Qmp, job: string, wanted: readonly string[], limitM
     else if (!wanted.includes(name)) fault = `it ended with ${name}`;
     return true;
   }, limitMs);
-  seen.catch(() => undefined); // whoever asked may have failed before
-  await seen;
-  if (fault !== null) throw new QmpError(`a disk could not be copied: ${String(fault)}`);
+  const seen = event.then(() => {
+    if (fault !== null) throw new QmpError(`a disk could not be copied: ${String(fault)}`);
+  });
+  seen.catch(() => undefined); // QEMU may end before whoever asked comes to wait
+  return seen;
 }
