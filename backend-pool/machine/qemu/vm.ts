@@ -221,11 +221,10 @@ export class Vm {
     if (missing.length === 0) return;
     // Port 0: the kernel picks a free one, and "info usernet" tells which.
     const add = (port: number) => this.qmp.human(`hostfwd_add net tcp:127.0.0.1:0-:${port}`);
-    const added = Promise.all(missing.map(add));
+    const added = missing.map(add);
     // QEMU runs commands in the order they come, so the listing shows what the ones before it did.
-    const listing = this.qmp.human("info usernet");
-    await added;
-    this.#learnForwards(await listing);
+    const [listing] = await Promise.all([this.qmp.human("info usernet"), ...added]);
+    this.#learnForwards(listing);
   }
 
   #learnForwards(usernet: string): void {
